@@ -1,0 +1,222 @@
+//! What time it is.
+//!
+//! The only module that may ask the operating system for the time. Everything else is handed a
+//! [`Moment`], a [`Timestamp`] or a [`Clock`], so a simulation runs a week of retries in a blink.
+//!
+//! A gateway without a battery-backed clock boots with a wrong date and corrects it minutes later.
+//! So every timer is a [`Moment`], which only goes forward, and a [`Timestamp`] is for people and
+//! records; a [`Reading`] says whether it can be trusted.
+
+use std::fmt;
+use std::ops::Add;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use serde::{Deserialize, Serialize};
+
+/// A point on the monotonic clock: how long after its origin, which is the start of the process.
+///
+/// Never stored: it means nothing to the next process.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct Moment(Duration);
+
+impl Moment {
+    /// The origin.
+    pub const START: Self = Self(Duration::ZERO);
+
+    /// The moment `since_start` after the origin.
+    #[must_use]
+    pub const fn at(since_start: Duration) -> Self {
+        Self(since_start)
+    }
+
+    /// How long after `earlier` this is; zero if it is not after it.
+    #[must_use]
+    pub fn since(self, earlier: Self) -> Duration {
+        self.0.saturating_sub(earlier.0)
+    }
+}
+
+impl Add<Duration> for Moment {
+    type Output = Self;
+
+    fn add(self, pause: Duration) -> Self {
+        Self(self.0.saturating_add(pause))
+    }
+}
+
+/// Wall time in milliseconds since 1970-01-01 UTC. May be wrong; see [`Reading::certain`].
+#[derive(
+    Clone, Copy, Debug, Default, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize,
+)]
+#[serde(transparent)]
+pub struct Timestamp(i64);
+
+impl Timestamp {
+    /// The time that many milliseconds after 1970.
+    #[must_use]
+    pub const fn from_ms(ms: i64) -> Self {
+        Self(ms)
+    }
+
+    /// Milliseconds since 1970.
+    #[must_use]
+    pub const fn as_ms(self) -> i64 {
+        self.0
+    }
+
+    /// How long after `earlier` this is; zero if it is not after it.
+    #[must_use]
+    pub fn since(self, earlier: Self) -> Duration {
+        Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
+    }
+
+    /// In the form of the HTTP `Date` header. Source: RFC 9110 section 5.6.7.
+    #[must_use]
+    pub fn http_date(self) -> String {
+        jiff::fmt::rfc2822::DateTimePrinter::new()
+            .timestamp_to_rfc9110_string(&self.to_jiff())
+            .unwrap_or_default()
+    }
+
+    /// Reads an HTTP date, in its preferred form or as mail writes it.
+    ///
+    /// Source: RFC 9110 section 5.6.7; its two obsolete forms are not read.
+    #[must_use]
+    pub fn from_http_date(text: &str) -> Option<Self> {
+        let timestamp = jiff::fmt::rfc2822::DateTimeParser::new()
+            .parse_timestamp(text)
+            .ok()?;
+        Some(Self(timestamp.as_millisecond()))
+    }
+
+    fn to_jiff(self) -> jiff::Timestamp {
+        jiff::Timestamp::from_millisecond(self.0).unwrap_or_default()
+    }
+}
+
+/// RFC 3339 in UTC, with milliseconds.
+impl fmt::Display for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.3}", self.to_jiff())
+    }
+}
+
+/// What is known of the time at one instant.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Reading {
+    /// What the wall clock says.
+    pub wall: Timestamp,
+    /// Whether the kernel says that the wall clock is synchronised.
+    pub certain: bool,
+    /// How long the machine has been up, in milliseconds: orders readings of one boot.
+    pub uptime_ms: u64,
+}
+
+/// A source of time. Simulations have their own.
+pub trait Clock: Send + Sync {
+    /// Now, on the monotonic clock.
+    fn moment(&self) -> Moment;
+
+    /// Now, in every way that is known.
+    fn reading(&self) -> Reading;
+}
+
+/// The operating system's clocks.
+#[derive(Debug)]
+pub struct SystemClock {
+    origin: Instant,
+    uptime_at_origin: Duration,
+}
+
+impl SystemClock {
+    /// A clock whose monotonic origin is now.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            origin: Instant::now(),
+            uptime_at_origin: machine_uptime().unwrap_or_default(),
+        }
+    }
+}
+
+impl Default for SystemClock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Clock for SystemClock {
+    fn moment(&self) -> Moment {
+        Moment(self.origin.elapsed())
+    }
+
+    fn reading(&self) -> Reading {
+        let wall = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
+        let uptime = self.uptime_at_origin + self.origin.elapsed();
+        Reading {
+            wall: Timestamp(i64::try_from(wall.as_millis()).unwrap_or(i64::MAX)),
+            certain: synchronised(),
+            uptime_ms: u64::try_from(uptime.as_millis()).unwrap_or(u64::MAX),
+        }
+    }
+}
+
+/// Source: proc(5), `/proc/uptime`: seconds since boot, with two decimals.
+fn machine_uptime() -> Option<Duration> {
+    let text = std::fs::read_to_string("/proc/uptime").ok()?;
+    let seconds: f64 = text.split(' ').next()?.parse().ok()?;
+    Duration::try_from_secs_f64(seconds).ok()
+}
+
+/// Whether the kernel holds the wall clock to be synchronised with the world.
+///
+/// Source: adjtimex(2): with no mode set it changes nothing and returns `TIME_ERROR` while nobody
+/// disciplines the clock. Every time daemon (timesyncd, chrony, ntpd, ptp4l) clears that.
+#[expect(unsafe_code, reason = "no maintained crate offers adjtimex without it")]
+fn synchronised() -> bool {
+    // SAFETY: `timex` is plain data for which all zeroes is a value, and the call writes only to
+    // the struct it is given.
+    let state = unsafe {
+        let mut request: libc::timex = std::mem::zeroed();
+        libc::adjtimex(&raw mut request)
+    };
+    state >= 0 && state != libc::TIME_ERROR
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_timestamp_prints_as_rfc_3339_and_as_an_http_date() {
+        let time = Timestamp::from_ms(784_111_777_123);
+        assert_eq!(time.to_string(), "1994-11-06T08:49:37.123Z");
+        assert_eq!(time.http_date(), "Sun, 06 Nov 1994 08:49:37 GMT");
+        assert_eq!(
+            Timestamp::from_http_date("Sun, 06 Nov 1994 08:49:37 GMT"),
+            Some(Timestamp::from_ms(784_111_777_000))
+        );
+        assert_eq!(Timestamp::from_http_date("soon"), None);
+    }
+
+    #[test]
+    fn durations_never_go_below_zero() {
+        let early = Timestamp::from_ms(0);
+        let late = Timestamp::from_ms(1_500);
+        assert_eq!(late.since(early), Duration::from_millis(1_500));
+        assert_eq!(early.since(late), Duration::ZERO);
+        let moment = Moment::START + Duration::from_secs(1);
+        assert_eq!(Moment::START.since(moment), Duration::ZERO);
+    }
+
+    #[test]
+    fn the_system_clock_goes_forward() {
+        let clock = SystemClock::new();
+        let first = clock.moment();
+        assert!(first <= clock.moment());
+        assert!(Timestamp::from_ms(0) < clock.reading().wall);
+        assert!(0 < clock.reading().uptime_ms);
+    }
+}

@@ -1,0 +1,10 @@
+//! gatepost
+pub mod audit;
+pub mod clock;
+pub mod config;
+pub mod delivery;
+pub mod event;
+pub mod retry;
+pub mod rng;
+pub mod route;
+pub mod select;

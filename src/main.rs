@@ -1,0 +1,3 @@
+//! The `gatepost` command: arguments in, exit code out.
+
+fn main() {}
