@@ -9,6 +9,7 @@
 
 use std::fmt;
 use std::ops::Add;
+use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
@@ -160,6 +161,46 @@ impl Clock for SystemClock {
             certain: synchronised(),
             uptime_ms: u64::try_from(uptime.as_millis()).unwrap_or(u64::MAX),
         }
+    }
+}
+
+/// A clock that stands still until it is moved: for tests and simulations.
+#[derive(Debug, Default)]
+pub struct ManualClock {
+    now: Mutex<(Moment, Reading)>,
+}
+
+impl ManualClock {
+    /// Lets time pass, on every clock.
+    pub fn advance(&self, by: Duration) {
+        let mut now = self.lock();
+        let ms = u64::try_from(by.as_millis()).unwrap_or(u64::MAX);
+        now.0 = now.0 + by;
+        now.1.uptime_ms = now.1.uptime_ms.saturating_add(ms);
+        now.1.wall.0 = now.1.wall.0.saturating_add_unsigned(ms);
+    }
+
+    /// Sets the wall clock, and whether it is known to be right. The other clocks go on.
+    pub fn set_wall(&self, wall: Timestamp, certain: bool) {
+        let mut now = self.lock();
+        now.1.wall = wall;
+        now.1.certain = certain;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, (Moment, Reading)> {
+        self.now
+            .lock()
+            .expect("nothing panics while it holds this lock")
+    }
+}
+
+impl Clock for ManualClock {
+    fn moment(&self) -> Moment {
+        self.lock().0
+    }
+
+    fn reading(&self) -> Reading {
+        self.lock().1
     }
 }
 

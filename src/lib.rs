@@ -1,6 +1,7 @@
 //! gatepost
 pub mod audit;
 pub mod clock;
+pub mod commit;
 pub mod config;
 pub mod delivery;
 pub mod event;
@@ -8,3 +9,4 @@ pub mod retry;
 pub mod rng;
 pub mod route;
 pub mod select;
+pub mod store;

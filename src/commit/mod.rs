@@ -1,0 +1,400 @@
+//! The committer: one transaction and one sync for all who wait.
+//!
+//! # Guarantees
+//!
+//! - What [`Committer::step`] answers with [`Done::Stored`] is on disk, with its deliveries, its
+//!   deduplication key and its place in the order of arrival.
+//! - After [`Failed`] nobody of that step may be acknowledged: what it held is on disk or not.
+//!   The process must end; the next start looks.
+//! - A duplicate is recognised against everything stored before it, in the same step too.
+//! - A settlement waits at most [`RIDE`] for a commit to share. Losing it repeats a delivery and
+//!   loses none.
+//! - An operator's change of a delivery takes effect after all settlements that came before it.
+//!
+//! The thread of the real process and a simulation call the same [`Committer::step`].
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use log::{Level, info, log_enabled};
+
+mod apply;
+mod linger;
+mod operate;
+mod plan;
+mod recent;
+mod repeats;
+mod run;
+
+pub use operate::{Assignment, DestinationRef, Operation, Report, Target};
+pub use recent::{DedupKey, Known, Recent, recent_with_id};
+pub use run::{Ear, run};
+
+use crate::audit::{Action, Entry, Line};
+use crate::clock::{Clock, Moment, Timestamp};
+use crate::delivery::{DeadLetter, DeliveryId, Progress};
+use crate::event::{Event, Lane, Seq};
+use crate::store::{self, Pending, Store, Sync};
+use plan::Plan;
+use repeats::{Repeats, Said};
+
+/// The longest a settlement waits for a commit to share. Longer would save syncs and repeat more
+/// deliveries after a power cut.
+pub const RIDE: Duration = Duration::from_secs(1);
+
+/// So many settlements are worth a commit of their own. Bounds what a power cut repeats.
+const FULL_RIDE: usize = 512;
+
+/// After so long without work the next start is made quick. See [`Sync::Checkpoint`].
+const IDLE: Duration = Duration::from_secs(1);
+
+/// How many events can be recognised when they come again.
+pub const WINDOW: usize = 100_000;
+
+/// The share of the quota that new events may not fill, so that settlements and deletes always
+/// have room: one tenth.
+const RESERVE: u64 = 10;
+
+/// A new event on its way to the disk.
+#[derive(Clone, Debug)]
+pub struct Admission {
+    /// Its record, complete but for what only the committer knows.
+    pub event: Event,
+    /// Its body, as far as it is kept.
+    pub body: Vec<u8>,
+    /// What it is recognised by when it comes again; none: never.
+    pub key: Option<DedupKey>,
+}
+
+/// What the committer is asked to do. `T` is who waits for it.
+#[derive(Debug)]
+pub enum Work<T> {
+    /// Store an event.
+    Admit(Box<Admission>, T),
+    /// Note what became of a delivery.
+    Settle(Box<Settlement>),
+    /// Do what an operator wants.
+    Operate(Operation, T),
+}
+
+/// What became of a delivery.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Settlement {
+    /// Which.
+    pub id: DeliveryId,
+    /// What its event is called.
+    pub name: String,
+    /// Its new state.
+    pub change: Change,
+    /// What the audit trail says of it.
+    pub entry: Entry,
+}
+
+/// A delivery's new state.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Change {
+    /// It arrived.
+    Delivered,
+    /// It is to be tried again.
+    Retry {
+        /// How far it has come now.
+        progress: Progress,
+        /// The lane it waits in from now on.
+        lane: Lane,
+    },
+    /// It will not be tried again by itself.
+    Dead(DeadLetter),
+}
+
+/// What has become of somebody's work.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Done {
+    /// The event is on disk under this number.
+    Stored(Seq),
+    /// The same bytes are on disk under this number.
+    Duplicate(Seq),
+    /// There is no room for it. Nothing is kept.
+    Full,
+    /// The operator's wish, as far as it could be done.
+    Operated(Report),
+}
+
+/// What the dispatcher must know of a commit.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Notice {
+    /// A delivery is to be made.
+    Arrived(Pending),
+    /// A settlement is on disk.
+    Settled(DeliveryId),
+    /// An operator discarded a pending delivery.
+    Discarded(DeliveryId),
+}
+
+/// What came of one step.
+#[derive(Debug)]
+pub struct Step<T> {
+    /// Who can be answered, and what.
+    pub answers: Vec<(T, Done)>,
+    /// What the dispatcher must know, in this order.
+    pub notices: Vec<Notice>,
+    /// How long the commit took; none if there was none.
+    pub took: Option<Duration>,
+}
+
+/// The store failed. Nobody who waits may be acknowledged.
+#[derive(Debug)]
+pub struct Failed<T> {
+    /// Why.
+    pub error: store::Error,
+    /// Everybody whose work was part of the step.
+    pub waiting: Vec<T>,
+}
+
+/// The one writer of the store.
+pub struct Committer {
+    store: Arc<Store>,
+    clock: Arc<dyn Clock>,
+    max_bytes: u64,
+    recent: Recent,
+    repeats: Repeats,
+    riding: Vec<Settlement>,
+    riding_since: Moment,
+    last_commit: Moment,
+    checkpointed: bool,
+    /// Duplicates that the store's counters do not have yet.
+    uncounted: u64,
+    next_seq: u64,
+    stored_bytes: u64,
+}
+
+impl Committer {
+    /// Takes over writing. `max_bytes` is the quota of the store.
+    pub fn new(
+        store: Arc<Store>,
+        clock: Arc<dyn Clock>,
+        max_bytes: u64,
+    ) -> Result<Self, store::Error> {
+        let recent = Recent::restore(WINDOW, store.recent()?);
+        let counters = store.counters()?;
+        let now = clock.moment();
+        Ok(Self {
+            store,
+            clock,
+            max_bytes,
+            recent,
+            repeats: Repeats::default(),
+            riding: Vec::new(),
+            riding_since: now,
+            last_commit: now,
+            checkpointed: false,
+            uncounted: 0,
+            next_seq: counters.next_seq,
+            stored_bytes: counters.stored_bytes,
+        })
+    }
+
+    /// Does `work`, all of it in one transaction, and what else is due by now.
+    ///
+    /// Returns once that is on disk. Settlements may stay in memory until [`Self::due`].
+    pub fn step<T>(&mut self, work: Vec<Work<T>>) -> Result<Step<T>, Failed<T>> {
+        let now = self.clock.moment();
+        let mut plan = Plan::default();
+        let mut failure = None;
+        for work in work {
+            match work {
+                Work::Settle(settlement) => self.ride(*settlement, now),
+                Work::Operate(operation, who) => plan.operations.push((operation, who)),
+                Work::Admit(admission, who) => {
+                    let done = self.admit(*admission, now, &mut plan.admissions);
+                    plan.waiting
+                        .push((who, done.as_ref().map_or(Done::Full, Clone::clone)));
+                    failure = failure.or(done.err());
+                }
+            }
+        }
+        let committed = match failure {
+            Some(error) => Err(error),
+            None => self.commit_if_due(&mut plan, now),
+        };
+        match committed {
+            Ok(took) => {
+                let (answers, notices) = plan.answers();
+                Ok(Step {
+                    answers,
+                    notices,
+                    took,
+                })
+            }
+            Err(error) => Err(Failed {
+                error,
+                waiting: plan.abandon(),
+            }),
+        }
+    }
+
+    /// When [`Self::step`] has something to do without new work.
+    #[must_use]
+    pub fn due(&self) -> Option<Moment> {
+        let ride = (!self.riding.is_empty()).then_some(self.riding_since + RIDE);
+        let checkpoint = (!self.checkpointed).then_some(self.last_commit + IDLE);
+        [ride, checkpoint, self.repeats.next_due()]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    /// Puts everything on disk that waits in memory, and makes the next start quick.
+    pub fn finish(&mut self) -> Result<(), store::Error> {
+        let mut plan = Plan::<()>::default();
+        let now = self.clock.moment();
+        self.commit(&mut plan, now, Sync::Checkpoint)
+    }
+
+    fn ride(&mut self, settlement: Settlement, now: Moment) {
+        if self.riding.is_empty() {
+            self.riding_since = now;
+        }
+        self.riding.push(settlement);
+    }
+
+    /// Decides what an event is and where it will lie. Changes nothing on disk.
+    fn admit(
+        &mut self,
+        mut admission: Admission,
+        now: Moment,
+        admissions: &mut Vec<(Seq, Admission)>,
+    ) -> Result<Done, store::Error> {
+        if let Some(key) = admission.key {
+            match self.recent.find(key, &admission.event.digest) {
+                Known::New => {}
+                Known::Revision(seq) => admission.event.revision_of = Some(seq),
+                Known::Duplicate(seq) => {
+                    let name = admission.event.name(seq);
+                    let store = &self.store;
+                    self.repeats
+                        .count(seq, &name, now, || times_received(store, seq))?;
+                    self.uncounted += 1;
+                    return Ok(Done::Duplicate(seq));
+                }
+            }
+        }
+        let size = store::footprint(&admission.event, &admission.body);
+        let room = self.max_bytes - self.max_bytes / RESERVE;
+        if room < self.stored_bytes.saturating_add(size) {
+            return Ok(Done::Full);
+        }
+        self.stored_bytes += size;
+        let seq = Seq(self.next_seq);
+        self.next_seq += 1;
+        if let Some(key) = admission.key {
+            self.recent.insert(key, &admission.event.digest, seq);
+        }
+        admissions.push((seq, admission));
+        Ok(Done::Stored(seq))
+    }
+
+    fn commit_if_due<T>(
+        &mut self,
+        plan: &mut Plan<T>,
+        now: Moment,
+    ) -> Result<Option<Duration>, store::Error> {
+        let ride_is_over = FULL_RIDE <= self.riding.len()
+            || (!self.riding.is_empty() && self.riding_since + RIDE <= now);
+        let say = self.repeats.next_due().is_some_and(|due| due <= now);
+        if !plan.is_empty() || ride_is_over || say {
+            self.commit(plan, now, Sync::Usual)?;
+            return Ok(Some(self.clock.moment().since(now)));
+        }
+        if !self.checkpointed && self.last_commit + IDLE <= now {
+            self.commit(plan, now, Sync::Checkpoint)?;
+        }
+        Ok(None)
+    }
+
+    fn commit<T>(
+        &mut self,
+        plan: &mut Plan<T>,
+        now: Moment,
+        sync: Sync,
+    ) -> Result<(), store::Error> {
+        let riding = std::mem::take(&mut self.riding);
+        let repeats = self.repeats.due(now);
+        let at = self.clock.reading().wall;
+        let uncounted = std::mem::take(&mut self.uncounted);
+        let changed = self.store.write(sync, |tables| {
+            for settlement in &riding {
+                apply::settle(tables, settlement)?;
+                plan.notices.push(Notice::Settled(settlement.id));
+            }
+            plan.operate_on(tables, at)?;
+            for (seq, admission) in &plan.admissions {
+                let pending = apply::admit(tables, *seq, admission)?;
+                plan.notices
+                    .extend(pending.into_iter().map(Notice::Arrived));
+            }
+            for said in &repeats {
+                tables.put_entry(said.seq, &said.entry(at))?;
+            }
+            tables.counters.totals.duplicates += uncounted;
+            Ok((tables.counters.next_seq, tables.counters.stored_bytes))
+        })?;
+        (self.next_seq, self.stored_bytes) = changed;
+        self.last_commit = self.clock.moment();
+        self.checkpointed = sync == Sync::Checkpoint;
+        say(&riding, plan, &repeats);
+        Ok(())
+    }
+}
+
+/// How often an event has been received, as far as its audit trail says.
+fn times_received(store: &Store, seq: Seq) -> Result<u64, store::Error> {
+    let trail = store.trail(seq)?;
+    let times = trail.iter().rev().find_map(|entry| match entry.action {
+        Action::Duplicate { times } => Some(times),
+        _ => None,
+    });
+    Ok(times.unwrap_or(1))
+}
+
+/// Prints what is now on disk.
+fn say<T>(riding: &[Settlement], plan: &Plan<T>, repeats: &[Said]) {
+    if !log_enabled!(Level::Info) {
+        return;
+    }
+    for settlement in riding {
+        let Settlement {
+            id, name, entry, ..
+        } = settlement;
+        print(name, id.seq, &entry.action);
+    }
+    for line in &plan.said {
+        print(&line.name, line.seq, &line.action);
+    }
+    for (seq, admission) in &plan.admissions {
+        let name = admission.event.name(*seq);
+        for entry in Entry::of_arrival(&admission.event) {
+            print(&name, *seq, &entry.action);
+        }
+    }
+    for said in repeats {
+        print(&said.name, said.seq, &said.action());
+    }
+}
+
+fn print(name: &str, seq: Seq, action: &Action) {
+    info!("{}", Line { name, seq, action });
+}
+
+impl Said {
+    fn action(&self) -> Action {
+        Action::Duplicate { times: self.times }
+    }
+
+    fn entry(&self, at: Timestamp) -> Entry {
+        let action = self.action();
+        Entry { at, action }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,292 @@
+//! What an operator can do with deliveries: replay and discard.
+//!
+//! What can't be done is said in the report and changes nothing.
+
+use serde::{Deserialize, Serialize};
+
+use super::Notice;
+use crate::audit::{Action, Entry};
+use crate::clock::Timestamp;
+use crate::delivery::{DeliveryId, Progress};
+use crate::event::{DestinationNo, Event, Lane, Seq};
+use crate::store::{Error, Pending, Tables};
+
+/// One wish of an operator, done in one transaction. For many deliveries the caller makes several
+/// of a few hundred each, so that devices do not wait.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Operation {
+    /// Send these again: dead letters, or delivered events whose body is still kept. Keeps the
+    /// idempotency key, starts counting attempts anew, takes its old place in its lane.
+    Replay(Vec<Target>),
+    /// Give these up: dead letters, pending deliveries, events in quarantine.
+    Discard(Vec<Target>),
+    /// Send nothing to this destination until it is released, over restarts too.
+    Hold(String),
+    /// Undo [`Operation::Hold`].
+    Release(String),
+    /// Make deliveries for events that had nowhere to go when they came.
+    Assign(Vec<Assignment>),
+}
+
+/// What an operation is about.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Target {
+    /// The event.
+    pub seq: Seq,
+    /// The destination; none: the event's quarantine.
+    pub destination: Option<DestinationRef>,
+}
+
+/// A destination by number, for the store, and by name, for people.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct DestinationRef {
+    /// Its number.
+    pub number: DestinationNo,
+    /// Its name.
+    pub name: String,
+}
+
+/// A held delivery and where it goes now.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Assignment {
+    /// The delivery that waits for a destination.
+    pub held: DeliveryId,
+    /// Where it goes.
+    pub to: Vec<DestinationNo>,
+}
+
+/// What was done.
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Report {
+    /// How many.
+    pub done: u64,
+    /// What could not be done, and why, a sentence each.
+    pub refused: Vec<String>,
+}
+
+/// A line for the log once the step is on disk.
+pub(super) struct Said {
+    /// What the event is called.
+    pub(super) name: String,
+    /// Its number.
+    pub(super) seq: Seq,
+    /// What happened to it.
+    pub(super) action: Action,
+}
+
+/// Where the effects of an operation go besides the tables.
+pub(super) struct Effects<'a> {
+    at: Timestamp,
+    notices: &'a mut Vec<Notice>,
+    said: &'a mut Vec<Said>,
+}
+
+impl<'a> Effects<'a> {
+    pub(super) fn new(
+        at: Timestamp,
+        notices: &'a mut Vec<Notice>,
+        said: &'a mut Vec<Said>,
+    ) -> Self {
+        Self { at, notices, said }
+    }
+
+    /// Does one wish.
+    pub(super) fn operate(
+        &mut self,
+        tables: &mut Tables<'_>,
+        operation: &Operation,
+    ) -> Result<Report, Error> {
+        let mut report = Report::default();
+        match operation {
+            Operation::Replay(targets) => {
+                for target in targets {
+                    report.add(self.replay(tables, target)?);
+                }
+            }
+            Operation::Discard(targets) => {
+                for target in targets {
+                    report.add(self.discard(tables, target)?);
+                }
+            }
+            Operation::Hold(name) => {
+                tables.put_meta(&held_name(name), &true)?;
+                report.done = 1;
+            }
+            Operation::Release(name) => {
+                tables.remove_meta(&held_name(name))?;
+                report.done = 1;
+            }
+            Operation::Assign(assignments) => {
+                for assignment in assignments {
+                    self.assign(tables, assignment)?;
+                    report.done += 1;
+                }
+            }
+        }
+        Ok(report)
+    }
+
+    fn replay(
+        &mut self,
+        tables: &mut Tables<'_>,
+        target: &Target,
+    ) -> Result<Result<(), String>, Error> {
+        let Some(event) = tables.event(target.seq)? else {
+            return Ok(Err(format!("there is no event with seq {}", target.seq)));
+        };
+        let name = event.name(target.seq);
+        let Some(to) = &target.destination else {
+            return Ok(Err(format!(
+                "{name} is in quarantine: it has no delivery to replay"
+            )));
+        };
+        let lane = match tables.take_dead(to.number, target.seq)? {
+            Some(letter) => letter.lane,
+            None => match delivered_in(tables, &event, target.seq, to)? {
+                Ok(lane) => lane,
+                Err(refused) => return Ok(Err(refused)),
+            },
+        };
+        let id = DeliveryId {
+            destination: to.number,
+            lane,
+            seq: target.seq,
+        };
+        let progress = Progress {
+            attempts: 0,
+            replayed: true,
+        };
+        tables.put_pending(id, progress)?;
+        self.notices.push(Notice::Arrived(Pending { id, progress }));
+        let destination = to.name.clone();
+        self.note(tables, target.seq, name, Action::Replayed { destination })?;
+        Ok(Ok(()))
+    }
+
+    fn discard(
+        &mut self,
+        tables: &mut Tables<'_>,
+        target: &Target,
+    ) -> Result<Result<(), String>, Error> {
+        let Some(event) = tables.event(target.seq)? else {
+            return Ok(Err(format!("there is no event with seq {}", target.seq)));
+        };
+        let name = event.name(target.seq);
+        let Some(to) = &target.destination else {
+            if !tables.remove_quarantined(target.seq)? {
+                return Ok(Err(format!("{name} is not in quarantine")));
+            }
+            let action = Action::Discarded { destination: None };
+            self.note(tables, target.seq, name, action)?;
+            return Ok(Ok(()));
+        };
+        if tables.take_dead(to.number, target.seq)?.is_none() {
+            let Some(id) = pending_as(tables, &event, target.seq, to.number)? else {
+                return Ok(Err(format!(
+                    "{name} neither waits for {} nor is a dead letter of it",
+                    to.name
+                )));
+            };
+            tables.remove_pending(id)?;
+            self.notices.push(Notice::Discarded(id));
+        }
+        let destination = Some(to.name.clone());
+        self.note(tables, target.seq, name, Action::Discarded { destination })?;
+        Ok(Ok(()))
+    }
+
+    fn assign(&mut self, tables: &mut Tables<'_>, assignment: &Assignment) -> Result<(), Error> {
+        let Assignment { held, to } = assignment;
+        if !tables.remove_pending(*held)? {
+            return Ok(());
+        }
+        for destination in to {
+            let id = DeliveryId {
+                destination: *destination,
+                ..*held
+            };
+            let progress = Progress::default();
+            tables.put_pending(id, progress)?;
+            self.notices.push(Notice::Arrived(Pending { id, progress }));
+        }
+        Ok(())
+    }
+
+    fn note(
+        &mut self,
+        tables: &mut Tables<'_>,
+        seq: Seq,
+        name: String,
+        action: Action,
+    ) -> Result<(), Error> {
+        let entry = Entry {
+            at: self.at,
+            action,
+        };
+        tables.put_entry(seq, &entry)?;
+        let action = entry.action;
+        self.said.push(Said { name, seq, action });
+        Ok(())
+    }
+}
+
+impl Report {
+    fn add(&mut self, result: Result<(), String>) {
+        match result {
+            Ok(()) => self.done += 1,
+            Err(refused) => self.refused.push(refused),
+        }
+    }
+}
+
+/// Under which name the store remembers that an operator holds a destination.
+#[must_use]
+pub(crate) fn held_name(destination: &str) -> String {
+    format!("held/{destination}")
+}
+
+/// The lanes that a delivery of this event may wait in.
+fn lanes(event: &Event, seq: Seq) -> impl Iterator<Item = Lane> {
+    let lanes = event.to.iter().map(|address| address.lane);
+    lanes.chain(std::iter::once(Lane::alone(seq)))
+}
+
+fn pending_as(
+    tables: &Tables<'_>,
+    event: &Event,
+    seq: Seq,
+    destination: DestinationNo,
+) -> Result<Option<DeliveryId>, Error> {
+    for lane in lanes(event, seq) {
+        let id = DeliveryId {
+            destination,
+            lane,
+            seq,
+        };
+        if tables.pending(id)?.is_some() {
+            return Ok(Some(id));
+        }
+    }
+    Ok(None)
+}
+
+/// The lane of a delivery that ended well, or why there is none.
+fn delivered_in(
+    tables: &Tables<'_>,
+    event: &Event,
+    seq: Seq,
+    to: &DestinationRef,
+) -> Result<Result<Lane, String>, Error> {
+    let name = event.name(seq);
+    if pending_as(tables, event, seq, to.number)?.is_some() {
+        return Ok(Err(format!("{name} still waits for {}", to.name)));
+    }
+    let went = event
+        .to
+        .iter()
+        .find(|address| address.destination == to.number);
+    Ok(match went {
+        Some(address) => Ok(address.lane),
+        None => Err(format!("{name} was never meant for {}", to.name)),
+    })
+}

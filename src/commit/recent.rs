@@ -1,0 +1,236 @@
+//! The window of recent events in which a repeated one is recognised.
+//!
+//! In memory, in the order of arrival, bounded. The store keeps a copy of it, so that a restart
+//! forgets nothing.
+
+use std::collections::{HashMap, VecDeque};
+
+use crate::event::{Digest, Seq, short_hash};
+use crate::store::{Error, Store};
+
+/// What one sender's event is recognised by: the hash of its event id, then the hash of route
+/// and device. Apart, so that an event can be found by its id alone.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub struct DedupKey {
+    /// 64 bits of the event id's hash.
+    pub id: u64,
+    /// 64 bits of the hash of route and device.
+    pub place: u64,
+}
+
+impl DedupKey {
+    /// How many bytes a key and a digest's head take in the store.
+    const BYTES: usize = 24;
+
+    /// The key of the event called `event_id` by its sender.
+    #[must_use]
+    pub fn new(route: &str, device: Option<&str>, event_id: &str) -> Self {
+        let device = device.map_or(["without", ""], |device| ["device", device]);
+        Self {
+            id: Self::id_hash(event_id),
+            place: short_hash(&[route, device[0], device[1]]),
+        }
+    }
+
+    /// The part of a key that comes from the event id.
+    #[must_use]
+    pub fn id_hash(event_id: &str) -> u64 {
+        short_hash(&[event_id])
+    }
+
+    /// The key under which another body of the same event is kept.
+    fn revised(self, bytes: u64) -> Self {
+        Self {
+            place: self.place ^ bytes.rotate_left(1) ^ 1,
+            ..self
+        }
+    }
+}
+
+/// What the window knows of an event that was just received.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Known {
+    /// Nothing.
+    New,
+    /// The same bytes are stored under this number.
+    Duplicate(Seq),
+    /// The same ids came with other bytes before.
+    Revision(Seq),
+}
+
+/// The window.
+#[derive(Debug)]
+pub struct Recent {
+    seen: HashMap<DedupKey, (Seq, u64)>,
+    order: VecDeque<DedupKey>,
+    window: usize,
+}
+
+impl Recent {
+    /// A window of at most `window` events, filled with what the store remembers. Rows that are
+    /// not ours are left out.
+    #[must_use]
+    pub fn restore(window: usize, rows: Vec<(Seq, Vec<u8>)>) -> Self {
+        let mut recent = Self {
+            seen: HashMap::new(),
+            order: VecDeque::new(),
+            window,
+        };
+        for (seq, row) in rows {
+            if let Some((key, bytes)) = decode(&row) {
+                recent.insert_hashed(key, bytes, seq);
+            }
+        }
+        recent
+    }
+
+    /// Whether the event with this key and body was seen before.
+    #[must_use]
+    pub fn find(&self, key: DedupKey, digest: &Digest) -> Known {
+        let bytes = head(digest);
+        match self.seen.get(&key) {
+            None => Known::New,
+            Some((seq, first)) if *first == bytes => Known::Duplicate(*seq),
+            Some((seq, _)) => match self.seen.get(&key.revised(bytes)) {
+                Some((seq, _)) => Known::Duplicate(*seq),
+                None => Known::Revision(*seq),
+            },
+        }
+    }
+
+    /// Remembers an event; the oldest is forgotten if the window is full.
+    pub fn insert(&mut self, key: DedupKey, digest: &Digest, seq: Seq) {
+        self.insert_hashed(key, head(digest), seq);
+    }
+
+    /// What the store keeps of one event.
+    #[must_use]
+    pub fn encode(key: DedupKey, digest: &Digest) -> [u8; DedupKey::BYTES] {
+        let mut row = [0; DedupKey::BYTES];
+        row[..8].copy_from_slice(&key.id.to_le_bytes());
+        row[8..16].copy_from_slice(&key.place.to_le_bytes());
+        row[16..].copy_from_slice(&head(digest).to_le_bytes());
+        row
+    }
+
+    fn insert_hashed(&mut self, key: DedupKey, bytes: u64, seq: Seq) {
+        let key = match self.seen.get(&key) {
+            Some((_, first)) if *first != bytes => key.revised(bytes),
+            _ => key,
+        };
+        if self.seen.insert(key, (seq, bytes)).is_none() {
+            self.order.push_back(key);
+        }
+        if self.window < self.order.len()
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.seen.remove(&oldest);
+        }
+    }
+}
+
+/// The numbers of the recent events that some sender calls `event_id`, oldest first, read from
+/// the store. May hold one whose id merely has the same hash.
+pub fn recent_with_id(store: &Store, event_id: &str) -> Result<Vec<Seq>, Error> {
+    let id = DedupKey::id_hash(event_id);
+    let rows = store.recent()?.into_iter();
+    let found = rows.filter(|(_, row)| decode(row).is_some_and(|(key, _)| key.id == id));
+    Ok(found.map(|(seq, _)| seq).collect())
+}
+
+fn head(digest: &Digest) -> u64 {
+    u64::from_le_bytes(
+        digest.0[..8]
+            .try_into()
+            .expect("a digest has more than 8 bytes"),
+    )
+}
+
+fn decode(row: &[u8]) -> Option<(DedupKey, u64)> {
+    let row: &[u8; DedupKey::BYTES] = row.try_into().ok()?;
+    let number = |at: usize| {
+        let bytes = row[at..at + 8]
+            .try_into()
+            .expect("eight bytes are eight bytes");
+        u64::from_le_bytes(bytes)
+    };
+    let key = DedupKey {
+        id: number(0),
+        place: number(8),
+    };
+    Some((key, number(16)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn window(size: usize) -> Recent {
+        Recent::restore(size, Vec::new())
+    }
+
+    #[test]
+    fn the_same_bytes_are_a_duplicate_and_other_bytes_a_revision() {
+        let mut recent = window(10);
+        let key = DedupKey::new("door", Some("cam-7"), "e-1");
+        let (one, two, three) = (Digest::of(b"1"), Digest::of(b"2"), Digest::of(b"3"));
+        assert_eq!(recent.find(key, &one), Known::New);
+        recent.insert(key, &one, Seq(1));
+        assert_eq!(recent.find(key, &one), Known::Duplicate(Seq(1)));
+        assert_eq!(recent.find(key, &two), Known::Revision(Seq(1)));
+        recent.insert(key, &two, Seq(2));
+        assert_eq!(recent.find(key, &two), Known::Duplicate(Seq(2)));
+        assert_eq!(recent.find(key, &one), Known::Duplicate(Seq(1)));
+        assert_eq!(recent.find(key, &three), Known::Revision(Seq(1)));
+    }
+
+    #[test]
+    fn an_id_is_the_senders_own() {
+        let keys = [
+            DedupKey::new("door", Some("cam-7"), "1"),
+            DedupKey::new("door", Some("cam-8"), "1"),
+            DedupKey::new("gate", Some("cam-7"), "1"),
+            DedupKey::new("door", None, "1"),
+            DedupKey::new("door", Some(""), "1"),
+        ];
+        let mut recent = window(10);
+        for (seq, key) in (0..).zip(keys) {
+            assert_eq!(recent.find(key, &Digest::of(b"x")), Known::New, "{key:?}");
+            recent.insert(key, &Digest::of(b"x"), Seq(seq));
+        }
+    }
+
+    #[test]
+    fn the_oldest_is_forgotten_first() {
+        let mut recent = window(3);
+        let key = |id: u64| DedupKey::new("door", None, &id.to_string());
+        let digest = Digest::of(b"x");
+        for id in 0..5 {
+            recent.insert(key(id), &digest, Seq(id));
+        }
+        for id in 0..2 {
+            assert_eq!(recent.find(key(id), &digest), Known::New, "{id}");
+        }
+        for id in 2..5 {
+            assert_eq!(
+                recent.find(key(id), &digest),
+                Known::Duplicate(Seq(id)),
+                "{id}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_restart_forgets_nothing() {
+        let key = DedupKey::new("door", Some("cam-7"), "e-1");
+        let (one, two) = (Digest::of(b"1"), Digest::of(b"2"));
+        let rows = vec![
+            (Seq(1), Recent::encode(key, &one).to_vec()),
+            (Seq(2), Recent::encode(key, &two).to_vec()),
+            (Seq(3), b"not ours".to_vec()),
+        ];
+        let recent = Recent::restore(10, rows);
+        assert_eq!(recent.find(key, &one), Known::Duplicate(Seq(1)));
+        assert_eq!(recent.find(key, &two), Known::Duplicate(Seq(2)));
+    }
+}

@@ -1,0 +1,286 @@
+//! Reading the store: what lies there, checked.
+
+use std::ops::Bound;
+
+use redb::{ReadableDatabase, ReadableTable};
+use serde::de::DeserializeOwned;
+
+use super::schema::{
+    AUDIT, BODIES, DEAD, EVENTS, META, PENDING, QUARANTINE, RECENT, SealedBy, unseal,
+};
+use super::{Counters, Error, Store};
+use crate::audit::Entry;
+use crate::delivery::{DeadLetter, DeliveryId, Progress};
+use crate::event::{DestinationNo, Event, Lane, Seq};
+
+/// A pending delivery as it lies in the store.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Pending {
+    /// Which.
+    pub id: DeliveryId,
+    /// How far it has come.
+    pub progress: Progress,
+}
+
+/// A dead letter as it lies in the store.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct DeadRow {
+    /// Where it was to go.
+    pub destination: DestinationNo,
+    /// Which event.
+    pub seq: Seq,
+    /// Why and when.
+    pub letter: DeadLetter,
+}
+
+/// The raw bytes of a body.
+pub type Body = Vec<u8>;
+
+impl Store {
+    /// What the store counts.
+    pub fn counters(&self) -> Result<Counters, Error> {
+        Ok(self.meta("counters")?.unwrap_or_default())
+    }
+
+    /// The record of an event.
+    pub fn event(&self, seq: Seq) -> Result<Option<Event>, Error> {
+        let table = self.db.begin_read()?.open_table(EVENTS)?;
+        let record = table.get(seq.0)?;
+        record
+            .map(|record| json("events", &seq.0, record.value()))
+            .transpose()
+    }
+
+    /// The kept bytes of an event's body: whole, in order, each part checked.
+    pub fn body(&self, seq: Seq, event: &Event) -> Result<Body, Error> {
+        let table = self.db.begin_read()?.open_table(BODIES)?;
+        let mut body = Vec::with_capacity(usize::try_from(event.kept).unwrap_or(0));
+        for row in table.range((seq.0, 0)..=(seq.0, u32::MAX))? {
+            let (key, record) = row?;
+            body.extend_from_slice(unseal("bodies", &key.value(), record.value())?);
+        }
+        if body.len() as u64 != event.kept {
+            let (has, kept) = (body.len(), event.kept);
+            return Err(Error::Corrupt {
+                table: "bodies",
+                reason: format!("the body of seq {seq} has {has} of {kept} bytes"),
+            });
+        }
+        Ok(body)
+    }
+
+    /// The audit trail of an event, oldest first, without what its own record says.
+    pub fn trail(&self, seq: Seq) -> Result<Vec<Entry>, Error> {
+        let table = self.db.begin_read()?.open_table(AUDIT)?;
+        let mut trail = Vec::new();
+        for row in table.range((seq.0, 0)..=(seq.0, u64::MAX))? {
+            let (key, record) = row?;
+            trail.push(json("audit", &key.value(), record.value())?);
+        }
+        Ok(trail)
+    }
+
+    /// The first pending delivery of a lane, or the first after `after`. One range read.
+    pub fn next_in_lane(
+        &self,
+        destination: DestinationNo,
+        lane: Lane,
+        after: Option<Seq>,
+    ) -> Result<Option<Pending>, Error> {
+        let first = after.map_or(Some(0), |Seq(seq)| seq.checked_add(1));
+        let Some(first) = first else {
+            return Ok(None);
+        };
+        let table = self.db.begin_read()?.open_table(PENDING)?;
+        let key = (destination.0, lane.0);
+        let mut rows = table.range((key.0, key.1, first)..=(key.0, key.1, u64::MAX))?;
+        rows.next()
+            .transpose()?
+            .map(|(key, record)| pending(key.value(), record.value()))
+            .transpose()
+    }
+
+    /// The first pending delivery of each lane of a destination: one seek for each lane.
+    pub fn lane_heads(&self, destination: DestinationNo) -> Result<Vec<Pending>, Error> {
+        let table = self.db.begin_read()?.open_table(PENDING)?;
+        let mut heads = Vec::new();
+        let mut from = Some(0);
+        while let Some(lane) = from {
+            let last = (destination.0, u64::MAX, u64::MAX);
+            let mut rows = table.range((destination.0, lane, 0)..=last)?;
+            let Some((key, record)) = rows.next().transpose()? else {
+                break;
+            };
+            let head = pending(key.value(), record.value())?;
+            from = head.id.lane.0.checked_add(1);
+            heads.push(head);
+        }
+        Ok(heads)
+    }
+
+    /// Up to `limit` pending deliveries after `after`, in the order of their keys.
+    pub fn pending_after(
+        &self,
+        after: Option<DeliveryId>,
+        limit: usize,
+    ) -> Result<Vec<Pending>, Error> {
+        let table = self.db.begin_read()?.open_table(PENDING)?;
+        let first = after.map_or(Bound::Unbounded, |after| {
+            Bound::Excluded(pending_key(after))
+        });
+        let rows = table.range((first, Bound::Unbounded))?.take(limit);
+        rows.map(|row| {
+            let (key, record) = row?;
+            pending(key.value(), record.value())
+        })
+        .collect()
+    }
+
+    /// A dead letter.
+    pub fn dead_letter(
+        &self,
+        destination: DestinationNo,
+        seq: Seq,
+    ) -> Result<Option<DeadLetter>, Error> {
+        let table = self.db.begin_read()?.open_table(DEAD)?;
+        let key = (destination.0, seq.0);
+        let record = table.get(key)?;
+        record
+            .map(|record| json("dead", &key, record.value()))
+            .transpose()
+    }
+
+    /// Up to `limit` dead letters after `after`, in the order of destination and seq.
+    pub fn dead_after(
+        &self,
+        after: Option<(DestinationNo, Seq)>,
+        limit: usize,
+    ) -> Result<Vec<DeadRow>, Error> {
+        let table = self.db.begin_read()?.open_table(DEAD)?;
+        let first = after.map_or((0, 0), |(destination, seq)| (destination.0, seq.0 + 1));
+        let rows = table.range(first..)?.take(limit);
+        rows.map(|row| {
+            let (key, record) = row?;
+            let key = key.value();
+            Ok(DeadRow {
+                destination: DestinationNo(key.0),
+                seq: Seq(key.1),
+                letter: json("dead", &key, record.value())?,
+            })
+        })
+        .collect()
+    }
+
+    /// Up to `limit` events in quarantine after `after`, oldest first.
+    pub fn quarantined_after(&self, after: Option<Seq>, limit: usize) -> Result<Vec<Seq>, Error> {
+        let table = self.db.begin_read()?.open_table(QUARANTINE)?;
+        let first = after.map_or(0, |Seq(seq)| seq + 1);
+        let rows = table.range(first..)?.take(limit);
+        rows.map(|row| Ok(Seq(row?.0.value()))).collect()
+    }
+
+    /// Whether an event is in quarantine.
+    pub fn is_quarantined(&self, seq: Seq) -> Result<bool, Error> {
+        let table = self.db.begin_read()?.open_table(QUARANTINE)?;
+        Ok(table.get(seq.0)?.is_some())
+    }
+
+    /// How many events are in quarantine.
+    pub fn quarantined(&self) -> Result<u64, Error> {
+        let table = self.db.begin_read()?.open_table(QUARANTINE)?;
+        Ok(redb::ReadableTableMetadata::len(&table)?)
+    }
+
+    /// The keys under which recent events can be recognised again, oldest first.
+    pub fn recent(&self) -> Result<Vec<(Seq, Vec<u8>)>, Error> {
+        let table = self.db.begin_read()?.open_table(RECENT)?;
+        let rows = table.iter()?;
+        rows.map(|row| {
+            let (key, record) = row?;
+            let content = unseal("recent", &key.value(), record.value())?;
+            Ok((Seq(key.value()), content.to_vec()))
+        })
+        .collect()
+    }
+
+    /// The newest event before `before` that `wanted` is true of. Reads backwards through all
+    /// events if need be.
+    pub fn find_event(
+        &self,
+        before: Seq,
+        wanted: impl Fn(&Event) -> bool,
+    ) -> Result<Option<Seq>, Error> {
+        let table = self.db.begin_read()?.open_table(EVENTS)?;
+        for row in table.range(..before.0)?.rev() {
+            let (key, record) = row?;
+            let event: Result<Event, Error> = json("events", &key.value(), record.value());
+            if event.is_ok_and(|event| wanted(&event)) {
+                return Ok(Some(Seq(key.value())));
+            }
+        }
+        Ok(None)
+    }
+
+    /// All single values whose name begins with `prefix`: the rest of the name, and the value.
+    pub fn metas<T: DeserializeOwned>(&self, prefix: &str) -> Result<Vec<(String, T)>, Error> {
+        let table = self.db.begin_read()?.open_table(META)?;
+        let mut found = Vec::new();
+        for row in table.range(prefix..)? {
+            let (name, record) = row?;
+            let Some(rest) = name.value().strip_prefix(prefix) else {
+                break;
+            };
+            found.push((
+                rest.to_owned(),
+                json("meta", &name.value(), record.value())?,
+            ));
+        }
+        Ok(found)
+    }
+}
+
+/// The value that the JSON record under `key` stands for.
+pub(super) fn json<T: DeserializeOwned>(
+    table: &'static str,
+    key: &impl SealedBy,
+    record: &[u8],
+) -> Result<T, Error> {
+    serde_json::from_slice(unseal(table, key, record)?).map_err(|error| Error::Corrupt {
+        table,
+        reason: error.to_string(),
+    })
+}
+
+pub(super) fn pending_key(id: DeliveryId) -> (u16, u64, u64) {
+    (id.destination.0, id.lane.0, id.seq.0)
+}
+
+fn pending(key: (u16, u64, u64), record: &[u8]) -> Result<Pending, Error> {
+    let id = DeliveryId {
+        destination: DestinationNo(key.0),
+        lane: Lane(key.1),
+        seq: Seq(key.2),
+    };
+    let progress = progress(&key, record)?;
+    Ok(Pending { id, progress })
+}
+
+pub(super) fn encode_progress(progress: Progress) -> [u8; 5] {
+    let [a, b, c, d] = progress.attempts.to_le_bytes();
+    [a, b, c, d, u8::from(progress.replayed)]
+}
+
+pub(super) fn progress(key: &(u16, u64, u64), record: &[u8]) -> Result<Progress, Error> {
+    match *unseal(PENDING_NAME, key, record)? {
+        [a, b, c, d, replayed @ (0 | 1)] => Ok(Progress {
+            attempts: u32::from_le_bytes([a, b, c, d]),
+            replayed: replayed == 1,
+        }),
+        _ => Err(Error::Corrupt {
+            table: PENDING_NAME,
+            reason: "it is not a count of attempts".to_owned(),
+        }),
+    }
+}
+
+const PENDING_NAME: &str = "pending";

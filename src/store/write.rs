@@ -1,0 +1,225 @@
+//! Changing the store: what one transaction may do.
+
+use redb::{ReadableTable, Table, WriteTransaction};
+use serde::Serialize;
+
+use super::schema::{AUDIT, BODIES, DEAD, EVENTS, META, PENDING, QUARANTINE, RECENT, Sealed, seal};
+use super::{Counters, Error, parts, read};
+use crate::audit::Entry;
+use crate::delivery::{DeadLetter, DeliveryId, Progress};
+use crate::event::{DestinationNo, Event, Lane, Seq};
+
+/// What an event costs besides its headers and body, in bytes: the rest of its record, its rows
+/// in the other tables, its audit trail and their share of redb's pages. On the safe side.
+const BESIDE_BYTES: u64 = 1024;
+
+/// The tables, open for one transaction. Each method keeps the counters right.
+pub struct Tables<'t> {
+    events: Table<'t, u64, Sealed>,
+    bodies: Table<'t, (u64, u32), Sealed>,
+    pending: Table<'t, (u16, u64, u64), Sealed>,
+    dead: Table<'t, (u16, u64), Sealed>,
+    quarantine: Table<'t, u64, Sealed>,
+    recent: Table<'t, u64, Sealed>,
+    audit: Table<'t, (u64, u64), Sealed>,
+    meta: Table<'t, &'static str, Sealed>,
+    /// Counted along with every change, written at its end.
+    pub counters: Counters,
+    counters_before: Counters,
+}
+
+impl<'t> Tables<'t> {
+    pub(super) fn open(transaction: &'t WriteTransaction) -> Result<Self, Error> {
+        let meta = transaction.open_table(META)?;
+        let counters: Counters = match meta.get("counters")? {
+            Some(record) => read::json("meta", &"counters", record.value())?,
+            None => Counters::default(),
+        };
+        Ok(Self {
+            events: transaction.open_table(EVENTS)?,
+            bodies: transaction.open_table(BODIES)?,
+            pending: transaction.open_table(PENDING)?,
+            dead: transaction.open_table(DEAD)?,
+            quarantine: transaction.open_table(QUARANTINE)?,
+            recent: transaction.open_table(RECENT)?,
+            audit: transaction.open_table(AUDIT)?,
+            meta,
+            counters_before: counters.clone(),
+            counters,
+        })
+    }
+
+    /// Adds an event with its body and gives it its number.
+    pub fn put_event(&mut self, event: &Event, body: &[u8]) -> Result<Seq, Error> {
+        let seq = self.counters.next_seq;
+        self.counters.next_seq += 1;
+        self.events
+            .insert(seq, seal(&seq, &json(event)).as_slice())?;
+        for (number, part) in (0_u32..).zip(parts::cut(body)) {
+            let key = (seq, number);
+            self.bodies.insert(key, seal(&key, part).as_slice())?;
+        }
+        if event.quarantine.is_some() {
+            self.quarantine.insert(seq, seal(&seq, &[]).as_slice())?;
+        }
+        self.counters.events += 1;
+        self.counters.stored_bytes += footprint(event, body);
+        Ok(Seq(seq))
+    }
+
+    /// Adds or replaces a pending delivery.
+    pub fn put_pending(&mut self, id: DeliveryId, progress: Progress) -> Result<(), Error> {
+        let key = read::pending_key(id);
+        let record = seal(&key, &read::encode_progress(progress));
+        if self.pending.insert(key, record.as_slice())?.is_none() {
+            self.counters.backlog_of(key.0).pending += 1;
+        }
+        Ok(())
+    }
+
+    /// Removes a pending delivery; whether there was one.
+    pub fn remove_pending(&mut self, id: DeliveryId) -> Result<bool, Error> {
+        let key = read::pending_key(id);
+        let was_there = self.pending.remove(key)?.is_some();
+        if was_there {
+            self.counters.backlog_of(key.0).pending -= 1;
+        }
+        Ok(was_there)
+    }
+
+    /// How far a pending delivery has come, if it is one.
+    pub fn pending(&self, id: DeliveryId) -> Result<Option<Progress>, Error> {
+        let key = read::pending_key(id);
+        let record = self.pending.get(key)?;
+        record
+            .map(|record| read::progress(&key, record.value()))
+            .transpose()
+    }
+
+    /// Adds a dead letter.
+    pub fn put_dead(
+        &mut self,
+        destination: DestinationNo,
+        seq: Seq,
+        letter: &DeadLetter,
+    ) -> Result<(), Error> {
+        let key = (destination.0, seq.0);
+        let record = seal(&key, &json(letter));
+        if self.dead.insert(key, record.as_slice())?.is_none() {
+            self.counters.backlog_of(key.0).dead += 1;
+        }
+        Ok(())
+    }
+
+    /// Removes a dead letter and returns it, if there was one.
+    pub fn take_dead(
+        &mut self,
+        destination: DestinationNo,
+        seq: Seq,
+    ) -> Result<Option<DeadLetter>, Error> {
+        let key = (destination.0, seq.0);
+        let Some(record) = self.dead.remove(key)? else {
+            return Ok(None);
+        };
+        let letter = read::json("dead", &key, record.value())?;
+        drop(record);
+        self.counters.backlog_of(key.0).dead -= 1;
+        Ok(Some(letter))
+    }
+
+    /// Takes an event out of quarantine; whether it was there.
+    pub fn remove_quarantined(&mut self, seq: Seq) -> Result<bool, Error> {
+        Ok(self.quarantine.remove(seq.0)?.is_some())
+    }
+
+    /// Adds `entry` to the audit trail of an event, and counts it.
+    pub fn put_entry(&mut self, seq: Seq, entry: &Entry) -> Result<(), Error> {
+        let key = (seq.0, self.counters.next_entry);
+        self.counters.next_entry += 1;
+        self.counters.totals.count(&entry.action);
+        self.audit
+            .insert(key, seal(&key, &json(entry)).as_slice())?;
+        Ok(())
+    }
+
+    /// Remembers under which key an event can be recognised again, and forgets the oldest keys
+    /// in small steps, so that at most about `window` are kept.
+    pub fn put_recent(&mut self, seq: Seq, key: &[u8], window: u64) -> Result<(), Error> {
+        self.recent.insert(seq.0, seal(&seq.0, key).as_slice())?;
+        let slack = window / 64 + 1;
+        if window + slack < redb::ReadableTableMetadata::len(&self.recent)? {
+            for _ in 0..slack {
+                self.recent.pop_first()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The record of an event.
+    pub fn event(&self, seq: Seq) -> Result<Option<Event>, Error> {
+        let record = self.events.get(seq.0)?;
+        record
+            .map(|record| read::json("events", &seq.0, record.value()))
+            .transpose()
+    }
+
+    /// Whether an event waits for anything: a delivery, a decision about a dead letter, or one
+    /// about its quarantine. `lanes` are those that it could be pending in.
+    pub fn is_waiting(
+        &self,
+        seq: Seq,
+        destinations: &[DestinationNo],
+        lanes: &[Lane],
+    ) -> Result<bool, Error> {
+        if self.quarantine.get(seq.0)?.is_some() {
+            return Ok(true);
+        }
+        for destination in destinations {
+            if self.dead.get((destination.0, seq.0))?.is_some() {
+                return Ok(true);
+            }
+            for lane in lanes {
+                if self.pending.get((destination.0, lane.0, seq.0))?.is_some() {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
+    }
+
+    /// Sets a single value.
+    pub fn put_meta(&mut self, name: &str, value: &impl Serialize) -> Result<(), Error> {
+        self.meta
+            .insert(name, seal(&name, &json(value)).as_slice())?;
+        Ok(())
+    }
+
+    /// Removes a single value.
+    pub fn remove_meta(&mut self, name: &str) -> Result<(), Error> {
+        self.meta.remove(name)?;
+        Ok(())
+    }
+
+    pub(super) fn put_counters(&mut self) -> Result<(), Error> {
+        if self.counters == self.counters_before {
+            return Ok(());
+        }
+        let counters = self.counters.clone();
+        self.put_meta("counters", &counters)
+    }
+}
+
+/// What an event counts towards the quota: its record, its body and what lies beside them.
+#[must_use]
+pub fn footprint(event: &Event, body: &[u8]) -> u64 {
+    let headers = event
+        .headers
+        .iter()
+        .map(|header| header.name.len() + header.value.len() + 8);
+    let record = event.target.len() + headers.sum::<usize>();
+    (record + body.len()) as u64 + BESIDE_BYTES
+}
+
+fn json(value: &impl Serialize) -> Vec<u8> {
+    serde_json::to_vec(value).expect("our records have string keys and no failing serializer")
+}
