@@ -5,6 +5,7 @@ pub mod commit;
 pub mod config;
 pub mod delivery;
 pub mod event;
+pub mod logger;
 pub mod retry;
 pub mod rng;
 pub mod route;
