@@ -1,5 +1,384 @@
 //! Selectors: where a value is found in a request.
+//!
+//! A route has a list of them for each thing it wants to know; the first that finds a value wins.
+//!
+//! # Guarantees
+//!
+//! - A selector is a view: it never changes a byte of the request.
+//! - A body is parsed at most once for all lists of one [`read`], and not at all if headers
+//!   answer. Only the values that are found are allocated, whatever the length of the body.
+//! - A value is text, not empty, and at most [`LONGEST_VALUE`] bytes long. The same bytes always
+//!   give the same text.
+//! - Whatever a device sends, the answer is a value or a reason in words.
+//!
+//! Kinds that look into other things (a query, a form, a part of a multipart body) get a file
+//! here each, a line in [`KINDS`] and an arm in [`Selector::parse`] and [`read`].
 
-/// One selector, as `json:/eventId` or `header:X-Id`.
+mod header;
+mod json;
+
+use std::fmt::{self, Write as _};
+
+use crate::event::Request;
+
+/// What an operator can write, for messages.
+pub const KINDS: &str = "json:/pointer, header:Name";
+
+/// The most selectors one list may have.
+pub const LONGEST_LIST: usize = 8;
+
+/// The longest value that is taken for an id, in bytes. A longer one is not found.
+///
+/// UUIDs, serial numbers and signed tokens stay far below it, and an id is copied into the
+/// event's record, each audit line and a header upstream.
+pub const LONGEST_VALUE: usize = 1024;
+
+/// One selector, as `json:/eventId` or `header:X-Id`. Displays as it was written.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Selector(String);
+pub struct Selector(Kind);
+
+#[derive(Clone, Debug, Eq, PartialEq)]
+enum Kind {
+    Json(json::Pointer),
+    Header(header::Name),
+}
+
+impl Selector {
+    /// Reads what an operator wrote: a kind, a colon, and what that kind needs.
+    ///
+    /// - `json:` and a JSON pointer (RFC 6901): `json:/event/id`, `json:/items/0/id`.
+    /// - `header:` and the name of a header, in any spelling.
+    pub fn parse(text: &str) -> Result<Self, Error> {
+        let wrong = |why: String| Error::Malformed {
+            selector: text.to_owned(),
+            why,
+        };
+        let Some((kind, rest)) = text.split_once(':') else {
+            return Err(Error::NoKind(text.to_owned()));
+        };
+        match kind {
+            "json" => json::Pointer::parse(rest).map(Kind::Json),
+            "header" => header::Name::parse(rest).map(Kind::Header),
+            _ => {
+                return Err(Error::UnknownKind {
+                    selector: text.to_owned(),
+                    kind: kind.to_owned(),
+                });
+            }
+        }
+        .map(Self)
+        .map_err(wrong)
+    }
+}
+
+impl fmt::Display for Selector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Kind::Json(pointer) => write!(f, "json:{pointer}"),
+            Kind::Header(name) => write!(f, "header:{name}"),
+        }
+    }
+}
+
+/// Why a text is not a selector.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Error {
+    /// It does not say where to look.
+    NoKind(String),
+    /// It wants to look somewhere this program can't.
+    UnknownKind {
+        /// The whole text.
+        selector: String,
+        /// What stands before the colon.
+        kind: String,
+    },
+    /// What follows the kind is not what that kind needs.
+    Malformed {
+        /// The whole text.
+        selector: String,
+        /// What is wrong, and what would be right.
+        why: String,
+    },
+}
+
+impl std::error::Error for Error {}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoKind(selector) => write!(
+                f,
+                "selector \"{selector}\" does not say where to look; the kinds are: {KINDS}"
+            ),
+            Self::UnknownKind { selector, kind } => write!(
+                f,
+                "selector \"{selector}\" is of unknown kind \"{kind}\"; the kinds are: {KINDS}"
+            ),
+            Self::Malformed { selector, why } => write!(f, "selector \"{selector}\": {why}"),
+        }
+    }
+}
+
+/// Looks for one value for each of `lists`: in each list the first selector that finds one wins.
+///
+/// Of a list longer than [`LONGEST_LIST`] the rest is not looked at; the configuration refuses
+/// such lists.
+#[must_use]
+pub fn read<'a, const N: usize>(request: &Request, lists: [&'a [Selector]; N]) -> Values<'a, N> {
+    const {
+        assert!(
+            N * LONGEST_LIST <= json::MOST,
+            "more lists than one walk can serve"
+        );
+    };
+    let lists = lists.map(|list| &list[..list.len().min(LONGEST_LIST)]);
+    let mut wanted = json::Wanted::default();
+    for selector in lists.iter().copied().flat_map(up_to_a_sure_one(request)) {
+        if let Kind::Json(pointer) = &selector.0 {
+            wanted.add(pointer);
+        }
+    }
+    let (document, json_error) = match wanted.find_in(&request.body) {
+        Ok(document) => (document, None),
+        Err(why) => (json::Document::default(), Some(why)),
+    };
+    let mut too_long = false;
+    let found = lists.map(|list| {
+        list.iter().find_map(|selector| {
+            let value = match &selector.0 {
+                Kind::Json(pointer) => document.text(pointer),
+                Kind::Header(name) => name.text(request),
+            }?;
+            too_long |= !fits(&value);
+            fits(&value).then(|| value.into_owned())
+        })
+    });
+    Values {
+        lists,
+        found,
+        json_error,
+        too_long,
+    }
+}
+
+/// The selectors of a list up to the first that is known to find something without a look into
+/// the body: what follows it can't win.
+fn up_to_a_sure_one<'a>(
+    request: &Request,
+) -> impl FnMut(&'a [Selector]) -> std::slice::Iter<'a, Selector> {
+    |list| {
+        let sure = list.iter().position(|selector| match &selector.0 {
+            Kind::Header(name) => name.text(request).is_some_and(|value| fits(&value)),
+            Kind::Json(_) => false,
+        });
+        list[..sure.unwrap_or(list.len())].iter()
+    }
+}
+
+fn fits(value: &str) -> bool {
+    value.len() <= LONGEST_VALUE
+}
+
+/// What [`read`] found.
+#[derive(Debug)]
+pub struct Values<'a, const N: usize> {
+    lists: [&'a [Selector]; N],
+    found: [Option<String>; N],
+    json_error: Option<json::Error>,
+    too_long: bool,
+}
+
+impl<const N: usize> Values<'_, N> {
+    /// The value found for each list.
+    #[must_use]
+    pub fn found(&self) -> &[Option<String>; N] {
+        &self.found
+    }
+
+    /// The values themselves.
+    #[must_use]
+    pub fn into_found(self) -> [Option<String>; N] {
+        self.found
+    }
+
+    /// Why nothing was found for the list with that index: what was looked at, and what was the
+    /// matter with it.
+    #[must_use]
+    pub fn why_not(&self, index: usize) -> String {
+        let list = self.lists.get(index).copied().unwrap_or_default();
+        if list.is_empty() {
+            return "the route has no selector for it".to_owned();
+        }
+        let is_json = |selector: &&Selector| matches!(selector.0, Kind::Json(_));
+        let mut why = match &self.json_error {
+            Some(error) if list.iter().any(|selector| is_json(&selector)) => {
+                let others = list.iter().filter(|selector| !is_json(selector));
+                match either(others) {
+                    others if others.is_empty() => error.to_string(),
+                    others => format!("{error}, and nothing at {others}"),
+                }
+            }
+            _ => format!("nothing at {}", either(list.iter())),
+        };
+        if self.too_long {
+            _ = write!(why, " that is at most {LONGEST_VALUE} bytes long");
+        }
+        why
+    }
+}
+
+fn either<'a>(selectors: impl Iterator<Item = &'a Selector>) -> String {
+    let selectors: Vec<String> = selectors.map(Selector::to_string).collect();
+    selectors.join(" or ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::Header;
+
+    fn request(headers: &[(&str, &[u8])], body: &[u8]) -> Request {
+        let headers = headers.iter().map(|(name, value)| Header {
+            name: (*name).to_owned(),
+            value: value.to_vec(),
+        });
+        Request {
+            peer: ([127, 0, 0, 1], 1).into(),
+            method: "POST".to_owned(),
+            target: b"/".to_vec(),
+            headers: headers.collect(),
+            body: body.to_vec(),
+            oversize: None,
+        }
+    }
+
+    fn list(texts: &[&str]) -> Vec<Selector> {
+        let parse = |text: &&str| Selector::parse(text).expect("the test writes it right");
+        texts.iter().map(parse).collect()
+    }
+
+    fn one(request: &Request, texts: &[&str]) -> Result<String, String> {
+        let list = list(texts);
+        let values = read(request, [list.as_slice()]);
+        let why = values.why_not(0);
+        let [found] = values.into_found();
+        found.ok_or(why)
+    }
+
+    #[test]
+    fn a_selector_displays_as_it_was_written() {
+        for text in ["json:/eventId", "json:", "json:/a~1b/0", "header:X-Id"] {
+            let selector = Selector::parse(text).expect(text);
+            assert_eq!(selector.to_string(), text);
+        }
+    }
+
+    #[test]
+    fn what_is_not_a_selector_is_told_what_there_is() {
+        let rows = [
+            (
+                "eventId",
+                "selector \"eventId\" does not say where to look; \
+                 the kinds are: json:/pointer, header:Name",
+            ),
+            (
+                "cookie:id",
+                "selector \"cookie:id\" is of unknown kind \"cookie\"; \
+                 the kinds are: json:/pointer, header:Name",
+            ),
+            (
+                "json:eventId",
+                "selector \"json:eventId\": a JSON pointer begins with \"/\", as in json:/eventId",
+            ),
+            (
+                "json:/a~2",
+                "selector \"json:/a~2\": in a JSON pointer \"~\" is written ~0 and \"/\" ~1",
+            ),
+            (
+                "header:",
+                "selector \"header:\": a header's name is letters, digits and hyphens, \
+                 as in header:X-Event-Id",
+            ),
+            (
+                "header:X Id",
+                "selector \"header:X Id\": a header's name is letters, digits and hyphens, \
+                 as in header:X-Event-Id",
+            ),
+        ];
+        for (text, message) in rows {
+            let error = Selector::parse(text).expect_err(text);
+            assert_eq!(error.to_string(), message);
+        }
+        let deep = format!("json:{}", "/a".repeat(65));
+        let error = Selector::parse(&deep).expect_err("it is too deep");
+        assert!(error.to_string().ends_with("at most 64 steps"), "{error}");
+    }
+
+    #[test]
+    fn the_first_selector_that_finds_something_wins() {
+        let both = ["json:/eventId", "header:x-event-id"];
+        let rows: &[(&[u8], &[u8], Result<&str, &str>)] = &[
+            (br#"{"eventId":"e-1"}"#, b"h-1", Ok("e-1")),
+            (br#"{"eventId":""}"#, b"h-1", Ok("h-1")),
+            (b"{\"eventId\"", b"h-1", Ok("h-1")),
+            (
+                b"{}",
+                b" ",
+                Err("nothing at json:/eventId or header:x-event-id"),
+            ),
+            (
+                br#"{"eventId":1"#,
+                b"",
+                Err(
+                    "body is not JSON: EOF while parsing an object at line 1 column 12, \
+                     and nothing at header:x-event-id",
+                ),
+            ),
+        ];
+        for (body, header, expected) in rows {
+            let request = request(&[("X-Event-Id", header)], body);
+            let shown = String::from_utf8_lossy(body);
+            let found = one(&request, &both);
+            let found = found.as_deref().map_err(String::as_str);
+            assert_eq!(found, *expected, "{shown}");
+        }
+    }
+
+    #[test]
+    fn several_lists_are_answered_at_once() {
+        let request = request(&[("X-Device-Id", b"cam-7")], br#"{"a":{"id":1},"b":true}"#);
+        let lists = [
+            list(&["json:/a/id"]),
+            list(&["json:/none", "header:x-device-id", "json:/b"]),
+            list(&["json:/a"]),
+            list(&[]),
+        ];
+        let values = read(&request, lists.each_ref().map(Vec::as_slice));
+        let found = values.found().each_ref().map(Option::as_deref);
+        assert_eq!(found, [Some("1"), Some("cam-7"), None, None]);
+        assert_eq!(values.why_not(2), "nothing at json:/a");
+        assert_eq!(values.why_not(3), "the route has no selector for it");
+    }
+
+    #[test]
+    fn a_body_is_not_parsed_when_a_header_comes_first() {
+        let request = request(&[("X-Id", b"7")], b"no JSON");
+        let list = list(&["header:x-id", "json:/id"]);
+        let values = read(&request, [list.as_slice()]);
+        assert_eq!(values.found()[0].as_deref(), Some("7"));
+        assert!(values.json_error.is_none());
+    }
+
+    #[test]
+    fn a_value_too_long_for_an_id_is_not_one() {
+        let fits = "x".repeat(LONGEST_VALUE);
+        let body = format!(r#"{{"fits":"{fits}","long":"x{fits}"}}"#);
+        let request = request(&[], body.as_bytes());
+        assert_eq!(one(&request, &["json:/fits"]), Ok(fits.clone()));
+        assert_eq!(one(&request, &["json:/long", "json:/fits"]), Ok(fits));
+        assert_eq!(
+            one(&request, &["json:/long"]).expect_err("it is too long"),
+            "nothing at json:/long that is at most 1024 bytes long"
+        );
+    }
+}
