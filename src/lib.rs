@@ -6,6 +6,7 @@ pub mod config;
 pub mod delivery;
 pub mod event;
 pub mod logger;
+pub mod health;
 pub mod retry;
 pub mod rng;
 pub mod route;
