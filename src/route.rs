@@ -1,6 +1,25 @@
 //! Routes: whose events come in on which path, how to read them, and where they go.
+//!
+//! # Guarantees
+//!
+//! - Which route a path belongs to depends on the patterns only, not on their order in the file.
+//! - Nothing a device sends can fail here: an unreadable event has a reason, not an error.
+//!
+//! # How paths compare
+//!
+//! Segment by segment, byte for byte and with case, after percent-decoding both sides. Empty
+//! segments don't count, so `//ingest/` is `/ingest`: devices that join a base URL and a path add
+//! slashes. An encoded slash (`%2F`) belongs to its segment and separates nothing. `.` and `..`
+//! are names like any other; there are no files behind a route.
 
-use crate::select::Selector;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::IpAddr;
+
+use percent_encoding::percent_decode;
+
+use crate::event::{Lane, Quarantine, Request};
+use crate::select::{self, Selector};
 
 /// One `[[route]]` of the configuration.
 #[derive(Clone, Debug)]
@@ -17,8 +36,86 @@ pub struct Route {
     pub require: Require,
     /// Which of its deliveries wait for each other.
     pub order: Order,
+    /// What a sender hears when its event goes to quarantine.
+    pub status: Status,
     /// The names of the destinations it leads to; none: its events are held.
     pub to: Vec<String>,
+}
+
+impl Route {
+    /// A route that takes every event on `path`, requires nothing of it and leads nowhere.
+    #[must_use]
+    pub fn new(name: impl Into<String>, path: Pattern) -> Self {
+        Self {
+            name: name.into(),
+            path,
+            event_id: Vec::new(),
+            device: Vec::new(),
+            require: Require::default(),
+            order: Order::default(),
+            status: Status::default(),
+            to: Vec::new(),
+        }
+    }
+
+    /// Reads whose event it is, and which. Never changes the request.
+    #[must_use]
+    pub fn identify(&self, request: &Request) -> Identity {
+        let values = select::read(request, [&self.event_id, &self.device]);
+        let [event_id, device] = values.found();
+        let quarantine = if self.require.event_id && event_id.is_none() {
+            Some(Quarantine::NoEventId(values.why_not(0)))
+        } else if self.require.device && device.is_none() {
+            Some(Quarantine::NoDevice(values.why_not(1)))
+        } else {
+            None
+        };
+        let [event_id, device] = values.into_found();
+        Identity {
+            event_id,
+            device,
+            quarantine,
+        }
+    }
+
+    /// The lane in which an event of `device`, sent from `peer`, keeps its place.
+    ///
+    /// With [`Order::Device`] the sender's address stands for a device that has no id: what one
+    /// sender sends stays in order, and senders don't wait for each other.
+    #[must_use]
+    pub fn lane(&self, device: Option<&str>, peer: IpAddr) -> Lane {
+        match (self.order, device) {
+            (Order::Device, Some(device)) => Lane::of_device(&self.name, device),
+            (Order::Device, None) => {
+                Lane::of_device(&self.name, &format!("peer:{}", peer.to_canonical()))
+            }
+            (Order::Route, _) => Lane::of_route(&self.name),
+            (Order::None, _) => Lane::unordered(&self.name),
+        }
+    }
+}
+
+/// One line, as `gatepost check` prints it: `door: /ingest/device-event -> cloud`.
+impl fmt::Display for Route {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {} -> ", self.name, self.path)?;
+        if self.to.is_empty() {
+            f.write_str("held (no destination)")
+        } else {
+            f.write_str(&self.to.join(", "))
+        }
+    }
+}
+
+/// Whose event, and which: what a route's selectors found.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Identity {
+    /// The sender's id for the event.
+    pub event_id: Option<String>,
+    /// The sender's id for itself.
+    pub device: Option<String>,
+    /// Set if the route requires one that is missing. What was found is there all the same.
+    pub quarantine: Option<Quarantine>,
 }
 
 /// What an event must have to be delivered.
@@ -42,6 +139,447 @@ pub enum Order {
     None,
 }
 
-/// A path with holes: `/ingest/{*}`.
+/// What a sender hears when its event goes to quarantine.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Status {
+    /// 200, accepted false: a device would send the same bytes for ever.
+    #[default]
+    Received,
+    /// 4xx, for a sender that you do control and whose author should notice: 413 if the body is
+    /// too long, 400 otherwise. The event is kept as ever; 503 stays the only answer that means
+    /// "send it again".
+    Verdict,
+}
+
+/// A path with holes: `/ingest/{*}`, `/hook/{device}/event`. Displays as it was written.
+///
+/// `{name}` takes one segment, `{*}` at the end takes the rest, none included.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Pattern(String);
+pub struct Pattern {
+    text: String,
+    segments: Vec<Segment>,
+}
+
+/// Ordered from the most to the least specific.
+#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
+enum Segment {
+    Literal(Vec<u8>),
+    Hole(String),
+    Rest,
+}
+
+impl Pattern {
+    /// Reads what an operator wrote.
+    ///
+    /// # Errors
+    ///
+    /// Says in words what is wrong and what would be right.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        if !text.starts_with('/') {
+            return Err(format!(
+                "a path begins with \"/\", as in \"/{}\"",
+                text.trim_start_matches(['.', ' '])
+            ));
+        }
+        if text.contains(['?', '#']) || text.contains(char::is_whitespace) {
+            return Err("a path has no \"?\", \"#\" or blanks; \
+                        write %3F, %23 or %20 if the sender does"
+                .to_owned());
+        }
+        let segments = parts(text.as_bytes()).map(Segment::parse);
+        let segments = segments.collect::<Result<Vec<_>, _>>()?;
+        for (index, segment) in segments.iter().enumerate() {
+            if *segment == Segment::Rest && index + 1 < segments.len() {
+                return Err("{*} takes the rest of a path, so nothing can follow it".to_owned());
+            }
+            if let Segment::Hole(name) = segment
+                && segments[..index].contains(segment)
+            {
+                return Err(format!(
+                    "{{{name}}} is there twice; each hole needs its own name"
+                ));
+            }
+        }
+        let text = text.to_owned();
+        Ok(Self { text, segments })
+    }
+
+    /// Whether `path`, as sent and without its query, is one of these.
+    #[must_use]
+    pub fn matches(&self, path: &[u8]) -> bool {
+        let mut parts = parts(path);
+        for segment in &self.segments {
+            let takes = match segment {
+                Segment::Literal(name) => parts
+                    .next()
+                    .is_some_and(|part| percent_decode(part).eq(name.iter().copied())),
+                Segment::Hole(_) => parts.next().is_some(),
+                Segment::Rest => return true,
+            };
+            if !takes {
+                return false;
+            }
+        }
+        parts.next().is_none()
+    }
+
+    /// Whether both take exactly the same paths: the names of holes make no difference.
+    #[must_use]
+    pub fn is_same_as(&self, other: &Self) -> bool {
+        self.shape() == other.shape()
+    }
+
+    /// The pattern without what makes no difference to the paths it takes.
+    fn shape(&self) -> Vec<Segment> {
+        let unnamed = |segment: &Segment| match segment {
+            Segment::Hole(_) => Segment::Hole(String::new()),
+            other => other.clone(),
+        };
+        self.segments.iter().map(unnamed).collect()
+    }
+}
+
+impl fmt::Display for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl Segment {
+    fn parse(text: &[u8]) -> Result<Self, String> {
+        let shown = String::from_utf8_lossy(text);
+        let hole = shown
+            .strip_prefix('{')
+            .and_then(|rest| rest.strip_suffix('}'));
+        let is_name = |name: &str| {
+            let first = |byte: u8| byte.is_ascii_lowercase() || byte == b'_';
+            name.bytes().next().is_some_and(first)
+                && name
+                    .bytes()
+                    .all(|byte| first(byte) || byte.is_ascii_digit())
+        };
+        match hole {
+            Some("*") => Ok(Self::Rest),
+            Some(name) if is_name(name) => Ok(Self::Hole(name.to_owned())),
+            None if !shown.contains(['{', '}']) => {
+                Ok(Self::Literal(percent_decode(text).collect()))
+            }
+            _ => Err(format!(
+                "a hole is a whole segment, {{name}} in small letters or {{*}}, not \"{shown}\""
+            )),
+        }
+    }
+}
+
+/// The segments of a path, still encoded; empty ones don't count.
+fn parts(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+    path.split(|byte| *byte == b'/')
+        .filter(|part| !part.is_empty())
+}
+
+/// All routes, and which of them a path belongs to.
+#[derive(Clone, Debug)]
+pub struct Routes {
+    /// The most specific first.
+    routes: Vec<Route>,
+}
+
+impl Routes {
+    /// A table of these.
+    pub fn new(mut routes: Vec<Route>) -> Result<Self, SamePath> {
+        let mut seen = BTreeMap::new();
+        for route in &routes {
+            if let Some(first) = seen.insert(route.path.shape(), &route.name) {
+                return Err(SamePath {
+                    first: first.clone(),
+                    second: route.name.clone(),
+                });
+            }
+        }
+        routes.sort_by_cached_key(|route| route.path.shape());
+        Ok(Self { routes })
+    }
+
+    /// The route of `path`, as sent and without its query.
+    ///
+    /// If several take it, the most specific one: of the first segments that differ, a literal
+    /// comes before a hole, a hole before `{*}`.
+    #[must_use]
+    pub fn find(&self, path: &[u8]) -> Option<&Route> {
+        self.routes.iter().find(|route| route.path.matches(path))
+    }
+
+    /// The route of that name.
+    #[must_use]
+    pub fn named(&self, name: &str) -> Option<&Route> {
+        self.routes.iter().find(|route| route.name == name)
+    }
+
+    /// All of them, the most specific first.
+    pub fn iter(&self) -> std::slice::Iter<'_, Route> {
+        self.routes.iter()
+    }
+}
+
+impl<'a> IntoIterator for &'a Routes {
+    type Item = &'a Route;
+    type IntoIter = std::slice::Iter<'a, Route>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
+/// Two routes that take exactly the same paths.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct SamePath {
+    /// The name of one.
+    pub first: String,
+    /// The name of the other.
+    pub second: String,
+}
+
+impl std::error::Error for SamePath {}
+
+impl fmt::Display for SamePath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "routes \"{}\" and \"{}\" take the same paths",
+            self.first, self.second
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pattern(text: &str) -> Pattern {
+        Pattern::parse(text).expect(text)
+    }
+
+    fn routes(paths: &[&str]) -> Result<Routes, SamePath> {
+        let route = |path: &&str| Route::new(*path, pattern(path));
+        Routes::new(paths.iter().map(route).collect())
+    }
+
+    #[test]
+    fn a_pattern_takes_its_paths_however_they_are_spelt() {
+        let rows: &[(&str, &[&str], &[&str])] = &[
+            (
+                "/ingest/{*}",
+                &[
+                    "/ingest",
+                    "/ingest/",
+                    "/ingest/a/b",
+                    "//ingest//a",
+                    "ingest",
+                    "/%69ngest/x",
+                ],
+                &["/", "", "/ingesta", "/Ingest", "/x/ingest", "/ingest%2Fa"],
+            ),
+            (
+                "/hook/{device}/event",
+                &["/hook/cam-7/event", "/hook/a%2Fb/event/", "/hook/%/event"],
+                &[
+                    "/hook/event",
+                    "/hook//event",
+                    "/hook/a/b/event",
+                    "/hook/a/event/x",
+                ],
+            ),
+            ("/", &["/", "", "//"], &["/x", "*"]),
+            ("/{*}", &["/", "", "/x/y", "*"], &[]),
+            (
+                "/Tür/a%20b",
+                &["/T%C3%BCr/a b", "/Tür/a%20b"],
+                &["/T%FCr/a b", "/Tür/a+b"],
+            ),
+            ("/a/../b", &["/a/../b"], &["/b"]),
+        ];
+        for (text, right, wrong) in rows {
+            let pattern = pattern(text);
+            assert_eq!(pattern.to_string(), *text);
+            for path in *right {
+                assert!(pattern.matches(path.as_bytes()), "{text} takes {path}");
+            }
+            for path in *wrong {
+                assert!(
+                    !pattern.matches(path.as_bytes()),
+                    "{text} does not take {path}"
+                );
+            }
+        }
+        assert!(pattern("/{x}").matches(b"/\xff\xfe"));
+    }
+
+    #[test]
+    fn what_is_not_a_pattern_is_told_what_would_be_right() {
+        let rows = [
+            ("", "a path begins with \"/\", as in \"/\""),
+            ("ingest", "a path begins with \"/\", as in \"/ingest\""),
+            (
+                "/a?b=1",
+                "a path has no \"?\", \"#\" or blanks; write %3F, %23 or %20 if the sender does",
+            ),
+            (
+                "/a{x}",
+                "a hole is a whole segment, {name} in small letters or {*}, not \"a{x}\"",
+            ),
+            (
+                "/{}",
+                "a hole is a whole segment, {name} in small letters or {*}, not \"{}\"",
+            ),
+            (
+                "/{1st}",
+                "a hole is a whole segment, {name} in small letters or {*}, not \"{1st}\"",
+            ),
+            (
+                "/{*}/a",
+                "{*} takes the rest of a path, so nothing can follow it",
+            ),
+            (
+                "/{x}/{x}",
+                "{x} is there twice; each hole needs its own name",
+            ),
+        ];
+        for (text, message) in rows {
+            assert_eq!(Pattern::parse(text).expect_err(text), message);
+        }
+    }
+
+    #[test]
+    fn the_most_specific_route_wins_whatever_the_order_of_the_file() {
+        let mut paths = [
+            "/{*}",
+            "/ingest",
+            "/ingest/{*}",
+            "/ingest/{device}",
+            "/ingest/door",
+            "/ingest/{device}/event",
+            "/{site}/door/event",
+        ];
+        let rows = [
+            ("/ingest", "/ingest"),
+            ("/ingest/", "/ingest"),
+            ("/ingest/door", "/ingest/door"),
+            ("/ingest/cam", "/ingest/{device}"),
+            ("/ingest/door/event", "/ingest/{device}/event"),
+            ("/ingest/door/x", "/ingest/{*}"),
+            ("/plant/door/event", "/{site}/door/event"),
+            ("/plant", "/{*}"),
+            ("/", "/{*}"),
+        ];
+        for _ in 0..paths.len() {
+            paths.rotate_left(1);
+            let routes = routes(&paths).expect("all differ");
+            for (path, expected) in rows {
+                let found = routes.find(path.as_bytes()).map(|route| &*route.name);
+                assert_eq!(found, Some(expected), "{path} among {paths:?}");
+            }
+        }
+        let routes = routes(&["/a"]).expect("it is one");
+        assert!(routes.find(b"/b").is_none());
+        assert!(routes.named("/a").is_some() && routes.named("/b").is_none());
+    }
+
+    #[test]
+    fn two_routes_never_take_the_same_paths() {
+        for (one, other) in [
+            ("/a", "/a/"),
+            ("/a/{x}", "/a/{y}"),
+            ("/%61", "/a"),
+            ("/{*}", "/{*}"),
+        ] {
+            let error = routes(&[one, other]).expect_err(one).to_string();
+            let expected = format!("routes \"{one}\" and \"{other}\" take the same paths");
+            assert_eq!(error, expected);
+        }
+        assert!(routes(&["/a/{x}", "/a/{*}", "/a", "/{x}/{y}"]).is_ok());
+    }
+
+    fn request(body: &[u8]) -> Request {
+        Request {
+            peer: ([10, 0, 0, 7], 1).into(),
+            method: "POST".to_owned(),
+            target: b"/door".to_vec(),
+            headers: Vec::new(),
+            body: body.to_vec(),
+            oversize: None,
+        }
+    }
+
+    #[test]
+    fn an_event_goes_to_quarantine_only_for_want_of_what_is_required() {
+        let selector = |text| vec![Selector::parse(text).expect(text)];
+        let mut route = Route::new("door", pattern("/door"));
+        route.event_id = selector("json:/eventId");
+        route.device = selector("json:/deviceId");
+        let no_event_id = Quarantine::NoEventId("nothing at json:/eventId".to_owned());
+        let no_device = Quarantine::NoDevice("nothing at json:/deviceId".to_owned());
+        let not_json = Quarantine::NoEventId(
+            "body is not JSON: EOF while parsing an object at line 1 column 1".to_owned(),
+        );
+        let rows: [(&[u8], _, _, _); 4] = [
+            (
+                br#"{"eventId":"e","deviceId":"d"}"#,
+                Some("e"),
+                Some("d"),
+                None,
+            ),
+            (br#"{"eventId":"e"}"#, Some("e"), None, Some(no_device)),
+            (br#"{"deviceId":"d"}"#, None, Some("d"), Some(no_event_id)),
+            (b"{", None, None, Some(not_json)),
+        ];
+        for (body, event_id, device, quarantine) in rows {
+            let mut expected = Identity {
+                event_id: event_id.map(str::to_owned),
+                device: device.map(str::to_owned),
+                quarantine: None,
+            };
+            route.require = Require::default();
+            assert_eq!(route.identify(&request(body)), expected);
+            route.require = Require {
+                event_id: true,
+                device: true,
+            };
+            expected.quarantine = quarantine;
+            assert_eq!(route.identify(&request(body)), expected);
+        }
+    }
+
+    #[test]
+    fn a_lane_keeps_together_what_the_order_says() {
+        let mut route = Route::new("door", pattern("/door"));
+        let (one, other) = (IpAddr::from([10, 0, 0, 7]), IpAddr::from([10, 0, 0, 8]));
+        let (cam, face) = (Some("cam-7"), Some("face-1"));
+        assert_eq!(route.lane(cam, one), route.lane(cam, other));
+        assert_ne!(route.lane(cam, one), route.lane(face, one));
+        assert_eq!(route.lane(None, one), route.lane(None, one));
+        assert_ne!(route.lane(None, one), route.lane(None, other));
+        let mapped: IpAddr = "::ffff:10.0.0.7".parse().expect("it is an address");
+        assert_eq!(route.lane(None, one), route.lane(None, mapped));
+        assert!(route.lane(None, one).is_ordered());
+        route.order = Order::Route;
+        assert_eq!(route.lane(cam, one), route.lane(None, other));
+        assert!(route.lane(cam, one).is_ordered());
+        route.order = Order::None;
+        assert_eq!(route.lane(cam, one), route.lane(None, other));
+        assert!(!route.lane(cam, one).is_ordered());
+    }
+
+    #[test]
+    fn a_route_displays_where_it_leads() {
+        let mut route = Route::new("door", pattern("/ingest/device-event"));
+        assert_eq!(
+            route.to_string(),
+            "door: /ingest/device-event -> held (no destination)"
+        );
+        route.to = vec!["cloud".to_owned(), "crm".to_owned()];
+        assert_eq!(
+            route.to_string(),
+            "door: /ingest/device-event -> cloud, crm"
+        );
+    }
+}

@@ -463,7 +463,8 @@ mod tests {
 
     #[test]
     fn of_equal_names_the_last_counts() {
-        let rows: &[(&str, &[&str], &[Option<&str>])] = &[
+        type Row<'a> = (&'a str, &'a [&'a str], &'a [Option<&'a str>]);
+        let rows: &[Row<'_>] = &[
             (r#"{"a":1,"a":2}"#, &["/a"], &[Some("2")]),
             (r#"{"a":1,"a":null}"#, &["/a"], &[None]),
             (r#"{"a":{"b":1},"a":{}}"#, &["/a/b"], &[None]),

@@ -316,8 +316,9 @@ mod tests {
 
     #[test]
     fn the_first_selector_that_finds_something_wins() {
+        type Row<'a> = (&'a [u8], &'a [u8], Result<&'a str, &'a str>);
         let both = ["json:/eventId", "header:x-event-id"];
-        let rows: &[(&[u8], &[u8], Result<&str, &str>)] = &[
+        let rows: &[Row<'_>] = &[
             (br#"{"eventId":"e-1"}"#, b"h-1", Ok("e-1")),
             (br#"{"eventId":""}"#, b"h-1", Ok("h-1")),
             (b"{\"eventId\"", b"h-1", Ok("h-1")),
