@@ -60,6 +60,9 @@ pub enum Outcome {
     Unreachable(String),
     /// The event's record failed its checksum, so nothing was sent. Says what is damaged.
     Damaged(String),
+    /// What we were told about the destination can't be used (a token file that is not there), so
+    /// nothing was sent and the event is not to blame: [`Verdict::Hold`]. Says what to mend.
+    Misconfigured(String),
     /// Something else went wrong. Says what.
     Failed(String),
 }
@@ -95,7 +98,9 @@ impl fmt::Display for Outcome {
         match self {
             Self::Answered(answer) => write!(f, "HTTP {}", answer.status),
             Self::TimedOut => f.write_str("no answer in time"),
-            Self::Unreachable(why) | Self::Failed(why) => f.write_str(why),
+            Self::Unreachable(why) | Self::Misconfigured(why) | Self::Failed(why) => {
+                f.write_str(why)
+            }
             Self::Damaged(what) => write!(f, "not sent, {what}"),
         }
     }
