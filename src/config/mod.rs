@@ -1,11 +1,35 @@
 //! The configuration: what the file means.
+//!
+//! # Guarantees
+//!
+//! - A [`Config`] cannot be wrong: names are unique and what refers to one finds it, URLs and
+//!   headers can be sent, numbers are within their bounds, no two routes take the same paths.
+//! - Nothing unknown in a file is ignored. All mistakes that are ours to judge are reported at
+//!   once, each with file, line, key and what would be right.
+//! - An empty file is right, and so is none: gatepost then listens, stores and holds.
+//! - Reading a configuration changes nothing.
+//!
+//! What is written and what it means are two things: [`file`] has the one, this page the other,
+//! [`check`] leads from the first to the second.
 
-use std::net::SocketAddr;
-use std::path::PathBuf;
+mod check;
+mod file;
+mod units;
+
+use std::fmt;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::retry::RetryPolicy;
-use crate::route::Route;
+use crate::route::{Pattern, Require, Route};
+use crate::select::Selector;
+
+pub use check::read_token;
+
+/// Where `gatepost run` looks for a file if it is not told.
+pub const DEFAULT_PATH: &str = "/etc/gatepost/gatepost.toml";
 
 /// A configuration that cannot be wrong.
 #[derive(Clone, Debug)]
@@ -14,7 +38,8 @@ pub struct Config {
     pub ingest: Ingest,
     /// The store.
     pub store: StoreConfig,
-    /// Where the admin server listens besides its Unix socket; none: only there.
+    /// Where the admin server listens besides its Unix socket; none, the default: only there.
+    /// Always a loopback address.
     pub admin: Option<SocketAddr>,
     /// The upstreams, in the order of the file.
     pub destinations: Vec<Destination>,
@@ -23,43 +48,323 @@ pub struct Config {
 }
 
 /// The `[ingest]` table.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Ingest {
-    /// Where devices connect. Default: 127.0.0.1:8080.
+    /// Where devices connect. Default: [`Ingest::LISTEN`].
     pub listen: Vec<SocketAddr>,
-    /// The longest body that is kept whole, in bytes. Default: 16 MiB.
+    /// The longest body that is kept whole, in bytes, 1 to [`Ingest::MOST_BODY`]. Default:
+    /// [`Ingest::MAX_BODY`].
     pub max_body: u64,
 }
 
 /// The `[store]` table.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Eq, PartialEq)]
 pub struct StoreConfig {
-    /// The file. The Unix socket of the admin server lies beside it.
+    /// The file. The Unix socket of the admin server lies beside it. A relative path in a
+    /// configuration file starts at that file's folder. Default: [`StoreConfig::PATH`].
     pub path: PathBuf,
-    /// How many bytes of events are kept before new ones are refused. Default: 2 GiB.
+    /// How many bytes of events are kept before new ones are refused; at least
+    /// [`StoreConfig::LEAST_BODIES`] times `max_body`. Default: [`StoreConfig::MAX_SIZE`].
     pub max_size: u64,
-    /// How long a delivered event is kept. Default: 24 h.
+    /// How long a delivered event is kept. Default: [`StoreConfig::KEEP_DELIVERED`].
     pub keep_delivered: Duration,
-    /// How long the audit trail of an ended event is kept. Default: 30 days.
+    /// How long the audit trail of an ended event is kept. Default: [`StoreConfig::KEEP_AUDIT`].
     pub keep_audit: Duration,
 }
 
 /// A `[[destination]]`.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Destination {
-    /// Its name in logs, routes and commands.
+    /// Its name in logs, routes and commands: letters, digits, `-` and `_`.
     pub name: String,
-    /// Where events are sent to: an `http` or `https` URL.
+    /// Where events are sent to: an `http` or `https` URL without credentials.
     pub url: String,
-    /// The most deliveries in flight at once. Default: 8.
+    /// The most deliveries in flight at once, 1 to 256. Default: [`Destination::WORKERS`].
     pub workers: usize,
-    /// How long one attempt may take as a whole. Default: 30 s.
+    /// How long one attempt may take as a whole. Default: [`Destination::TIMEOUT`].
     pub timeout: Duration,
-    /// Further headers of each request.
+    /// Further headers of each request, in order of their names. Never one that gatepost sets.
     pub headers: Vec<(String, String)>,
     /// A file whose content is sent as a bearer token. Read at each attempt, so that a token can
-    /// be renewed without a restart.
+    /// be renewed without a restart; see [`read_token`]. Relative as [`StoreConfig::path`].
     pub token_file: Option<PathBuf>,
-    /// When to try again.
+    /// When to try again. Default: [`Destination::RETRY`].
     pub retry: RetryPolicy,
 }
+
+impl Ingest {
+    /// 127.0.0.1:8080: nobody is served who was not meant to be.
+    pub const LISTEN: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 8080));
+    /// 16 MiB: the largest picture of a face terminal, with room.
+    pub const MAX_BODY: u64 = 16 << 20;
+    /// 64 MiB: what all connections together may hold in memory.
+    pub const MOST_BODY: u64 = 64 << 20;
+}
+
+impl Default for Ingest {
+    fn default() -> Self {
+        Self {
+            listen: vec![Self::LISTEN],
+            max_body: Self::MAX_BODY,
+        }
+    }
+}
+
+impl StoreConfig {
+    /// The state directory of the systemd unit.
+    pub const PATH: &str = "/var/lib/gatepost/events.redb";
+    /// The store's file in a data directory that is named by `--data`.
+    pub const FILE_NAME: &str = "events.redb";
+    /// 2 GiB.
+    pub const MAX_SIZE: u64 = 2 << 30;
+    /// 24 hours.
+    pub const KEEP_DELIVERED: Duration = Duration::from_secs(24 * 60 * 60);
+    /// 30 days.
+    pub const KEEP_AUDIT: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+    /// A store that fits fewer bodies than this refuses more than it takes.
+    pub const LEAST_BODIES: u64 = 4;
+}
+
+impl Default for StoreConfig {
+    fn default() -> Self {
+        Self {
+            path: PathBuf::from(Self::PATH),
+            max_size: Self::MAX_SIZE,
+            keep_delivered: Self::KEEP_DELIVERED,
+            keep_audit: Self::KEEP_AUDIT,
+        }
+    }
+}
+
+impl Destination {
+    /// 8.
+    pub const WORKERS: usize = 8;
+    /// 30 s.
+    pub const TIMEOUT: Duration = Duration::from_secs(30);
+    /// 1 s, doubling up to 5 min, ± 20 %; a dead letter after 10 attempts that count.
+    pub const RETRY: RetryPolicy = RetryPolicy {
+        first: Duration::from_secs(1),
+        max: Duration::from_secs(5 * 60),
+        jitter: 0.2,
+        max_attempts: 10,
+    };
+
+    fn new(name: String, url: String) -> Self {
+        Self {
+            name,
+            url,
+            workers: Self::WORKERS,
+            timeout: Self::TIMEOUT,
+            headers: Vec::new(),
+            token_file: None,
+            retry: Self::RETRY,
+        }
+    }
+}
+
+impl Config {
+    /// Reads the file at `path`, and whether the token files it names can be read.
+    pub fn load(path: &Path) -> Result<Self, Error> {
+        let text = std::fs::read_to_string(path).map_err(|source| Error::Unreadable {
+            path: path.to_owned(),
+            source,
+        })?;
+        Self::read(&text, path, |token| read_token(token).map(drop))
+    }
+
+    /// Reads `text` as the file at `path`, without touching the disk.
+    pub fn parse(text: &str, path: &Path) -> Result<Self, Error> {
+        Self::read(text, path, |_| Ok(()))
+    }
+
+    fn read(
+        text: &str,
+        path: &Path,
+        token: impl Fn(&Path) -> Result<(), String>,
+    ) -> Result<Self, Error> {
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        let file = toml::from_str(text).map_err(|source| Error::Syntax {
+            path: path.to_owned(),
+            source: Box::new(source),
+        })?;
+        let folder = path.parent().unwrap_or(Path::new(""));
+        check::check(file, text, folder, &token).map_err(|problems| Error::Wrong {
+            path: path.to_owned(),
+            problems,
+        })
+    }
+
+    /// What the flags of `gatepost run` mean where there is no file.
+    ///
+    /// - `listen`: default [`Ingest::LISTEN`].
+    /// - `data`: the folder of the store; default `./gatepost-data`.
+    /// - `forward_to`: the URL of the one destination, `upstream`; without it events are held.
+    ///
+    /// There is one route, `ingest`, for any path under `/ingest`. It requires both ids.
+    pub fn from_flags(
+        listen: Option<&str>,
+        data: Option<&Path>,
+        forward_to: Option<&str>,
+    ) -> Result<Self, Error> {
+        let mut route = default_route();
+        route.require = Require {
+            event_id: true,
+            device: true,
+        };
+        let config = Self {
+            ingest: Ingest::default(),
+            store: StoreConfig::default(),
+            admin: None,
+            destinations: Vec::new(),
+            routes: vec![route],
+        };
+        let data = data.unwrap_or(Path::new("gatepost-data"));
+        config.with_overrides(listen, Some(data), forward_to)
+    }
+
+    /// This configuration with what the flags of `gatepost run` say beside a file.
+    ///
+    /// - `listen` takes the place of all addresses of the file.
+    /// - `data` takes the place of the store's folder; the file there is `events.redb`.
+    /// - `forward_to` takes the place of the URL of the only destination, whose other settings
+    ///   stay, its token too. If there is none, it makes one, `upstream`, and all routes that
+    ///   lead nowhere lead there. If there are several, it is an error.
+    pub fn with_overrides(
+        mut self,
+        listen: Option<&str>,
+        data: Option<&Path>,
+        forward_to: Option<&str>,
+    ) -> Result<Self, Error> {
+        let mut problems = Vec::new();
+        if let Some(listen) = listen {
+            match check::address(listen) {
+                Ok(address) => self.ingest.listen = vec![address],
+                Err(why) => problems.push(format!("--listen: {why}")),
+            }
+            if let Err(why) = check::apart(&self.ingest.listen, self.admin) {
+                problems.push(format!("--listen: {why}"));
+            }
+        }
+        if let Some(data) = data {
+            self.store.path = data.join(StoreConfig::FILE_NAME);
+        }
+        if let Some(url) = forward_to
+            && let Err(why) = check::url(url).and_then(|()| self.forward_to(url))
+        {
+            problems.push(format!("--forward-to: {why}"));
+        }
+        if problems.is_empty() {
+            Ok(self)
+        } else {
+            Err(Error::Flags(problems))
+        }
+    }
+
+    fn forward_to(&mut self, url: &str) -> Result<(), String> {
+        match self.destinations.as_mut_slice() {
+            [] => {
+                let upstream = Destination::new("upstream".to_owned(), url.to_owned());
+                self.destinations.push(upstream);
+                for route in self.routes.iter_mut().filter(|route| route.to.is_empty()) {
+                    route.to.push("upstream".to_owned());
+                }
+            }
+            [only] => url.clone_into(&mut only.url),
+            several => {
+                let names: Vec<&str> = several.iter().map(|one| one.name.as_str()).collect();
+                return Err(format!(
+                    "the file has several destinations, {}; change the url there",
+                    names.join(", ")
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// One line per route: `door: /ingest/device-event -> cloud`.
+impl fmt::Display for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let lines: Vec<String> = self.routes.iter().map(Route::to_string).collect();
+        f.write_str(&lines.join("\n"))
+    }
+}
+
+/// The route of a configuration that has none: any path under `/ingest`, ids where most senders
+/// have them, nothing required, no destination.
+fn default_route() -> Route {
+    let list = |texts: [&str; 2]| {
+        texts
+            .map(|text| Selector::parse(text).expect("a constant, and a test reads it"))
+            .to_vec()
+    };
+    let path = Pattern::parse("/ingest/{*}").expect("a constant, and a test reads it");
+    let mut route = Route::new("ingest", path);
+    route.event_id = list(["json:/eventId", "header:x-event-id"]);
+    route.device = list(["json:/deviceId", "header:x-device-id"]);
+    route
+}
+
+/// Why there is no configuration.
+#[derive(Debug)]
+pub enum Error {
+    /// The file can't be read.
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The file is not TOML, or has a key or a type of value that is unknown.
+    Syntax {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it: line, column and what was expected.
+        source: Box<toml::de::Error>,
+    },
+    /// The file can be read but is wrong.
+    Wrong {
+        /// The file.
+        path: PathBuf,
+        /// All that is wrong with it, never empty.
+        problems: Vec<Problem>,
+    },
+    /// The flags are wrong. Says for each what is.
+    Flags(Vec<String>),
+}
+
+/// Something that is wrong with a file.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Problem {
+    /// The line, from 1.
+    pub line: usize,
+    /// What is wrong, and what would be right.
+    pub text: String,
+}
+
+impl std::error::Error for Error {}
+
+/// The whole message, the cause included: one line for each problem, the file first.
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreadable { path, source } => {
+                write!(f, "cannot read {}: {source}", path.display())
+            }
+            Self::Syntax { path, source } => {
+                write!(f, "{}: {}", path.display(), source.to_string().trim_end())
+            }
+            Self::Wrong { path, problems } => {
+                let line = |Problem { line, text }: &Problem| {
+                    format!("{}: line {line}: {text}", path.display())
+                };
+                let lines: Vec<String> = problems.iter().map(line).collect();
+                f.write_str(&lines.join("\n"))
+            }
+            Self::Flags(problems) => f.write_str(&problems.join("\n")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

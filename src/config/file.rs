@@ -1,0 +1,112 @@
+//! The file as written. Keys are spelt as in TOML; nothing unknown is ignored.
+//!
+//! Whatever needs a judgement is read as it stands, with its place in the file, and judged in
+//! [`super::check`]: so one run reports all mistakes. What is left out is `None` here; the
+//! defaults are beside what they mean, in [`super`].
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use toml::Spanned;
+
+use super::units::Figure;
+
+/// The whole file. An empty one is right.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct File {
+    pub(super) ingest: IngestTable,
+    pub(super) store: StoreTable,
+    pub(super) admin: AdminTable,
+    pub(super) destination: Vec<Spanned<DestinationTable>>,
+    pub(super) route: Vec<Spanned<RouteTable>>,
+}
+
+/// `[ingest]`
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct IngestTable {
+    pub(super) listen: Option<Spanned<Vec<Spanned<String>>>>,
+    pub(super) max_body: Option<Spanned<Figure>>,
+}
+
+/// `[store]`
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct StoreTable {
+    pub(super) path: Option<Spanned<String>>,
+    pub(super) max_size: Option<Spanned<Figure>>,
+    pub(super) keep_delivered: Option<Spanned<Figure>>,
+    pub(super) keep_audit: Option<Spanned<Figure>>,
+}
+
+/// `[admin]`
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct AdminTable {
+    pub(super) listen: Option<Spanned<String>>,
+}
+
+/// `[[destination]]`
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct DestinationTable {
+    pub(super) name: Option<Spanned<String>>,
+    pub(super) url: Option<Spanned<String>>,
+    pub(super) workers: Option<Spanned<i64>>,
+    pub(super) timeout: Option<Spanned<Figure>>,
+    pub(super) headers: BTreeMap<Spanned<String>, Spanned<String>>,
+    pub(super) token_file: Option<Spanned<String>>,
+    pub(super) retry: RetryTable,
+}
+
+/// `retry = { … }`
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct RetryTable {
+    pub(super) first: Option<Spanned<Figure>>,
+    pub(super) max: Option<Spanned<Figure>>,
+    pub(super) jitter: Option<Spanned<f64>>,
+    pub(super) max_attempts: Option<Spanned<i64>>,
+}
+
+/// `[[route]]`
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct RouteTable {
+    pub(super) name: Option<Spanned<String>>,
+    pub(super) path: Option<Spanned<String>>,
+    pub(super) event_id: Option<Spanned<Vec<Spanned<String>>>>,
+    pub(super) device: Option<Spanned<Vec<Spanned<String>>>>,
+    pub(super) require: Option<Spanned<Vec<Required>>>,
+    pub(super) order: OrderWord,
+    pub(super) status: StatusWord,
+    pub(super) to: Vec<Spanned<String>>,
+}
+
+/// What can stand in `require`.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Required {
+    EventId,
+    Device,
+}
+
+/// `order = "…"`
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum OrderWord {
+    #[default]
+    Device,
+    Route,
+    None,
+}
+
+/// `status = "…"`
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum StatusWord {
+    #[default]
+    Received,
+    Verdict,
+}
