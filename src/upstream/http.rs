@@ -476,11 +476,12 @@ mod tests {
 
     #[test]
     fn a_token_is_one_line_of_text() {
+        type Row<'a> = (Option<&'a [u8]>, Result<&'a str, &'a str>);
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().join("token");
         let shown = path.display();
         let long = vec![b'x'; LONGEST_TOKEN + 1];
-        let rows: &[(Option<&[u8]>, Result<&str, &str>)] = &[
+        let rows: &[Row<'_>] = &[
             (None, Err("No such file or directory (os error 2)")),
             (Some(b""), Err("is empty")),
             (Some(b" \n\n"), Err("is empty")),

@@ -6,7 +6,7 @@
 //!   destination's timeout. Whatever goes wrong is an [`Outcome`], never an error or a panic.
 //! - What goes out is [`Outgoing`], body byte for byte, and nothing that depends on the client
 //!   that carries it.
-//! - A second kind of destination is a second implementation of [`Transport`], in a file of its own.
+//! - Another kind of destination is another implementation of [`Transport`], in a file of its own.
 //!
 //! It does not know what an outcome means ([`crate::retry`]) nor what a request must hold
 //! ([`crate::deliver`]).

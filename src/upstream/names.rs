@@ -149,7 +149,9 @@ fn ask_the_system(host: &str, port: u16) -> Result<Vec<SocketAddr>, String> {
 
 const NO_SUCH_HOST: &str = "no such host";
 
-/// The system's resolver tells its reasons only as text. Source: gai_strerror(3) of glibc and musl.
+/// The system's resolver tells its reasons only as text.
+///
+/// Source: `gai_strerror` of glibc and musl.
 fn in_our_words(text: &str) -> String {
     let reason = text
         .strip_prefix("failed to lookup address information: ")

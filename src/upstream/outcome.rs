@@ -243,11 +243,39 @@ mod tests {
 
     #[test]
     fn tls_says_what_to_look_at_however_the_error_arrives() {
+        let mut rows: Vec<_> = bad_certificates()
+            .into_iter()
+            .map(|(why, words)| (rustls::Error::InvalidCertificate(why), words))
+            .collect();
+        rows.push((
+            rustls::Error::InvalidMessage(rustls::InvalidMessage::InvalidContentType),
+            "TLS failed: the other side does not speak it on this port",
+        ));
+        rows.push((
+            rustls::Error::AlertReceived(AlertDescription::HandshakeFailure),
+            "TLS refused by the other side: HandshakeFailure",
+        ));
+        rows.push((
+            rustls::Error::DecryptError,
+            "TLS failed: cannot decrypt peer's message",
+        ));
+        for (error, words) in rows {
+            let in_io = io::Error::new(ErrorKind::InvalidData, error.clone());
+            assert_eq!(
+                outcome_of(&Error::Io(in_io)),
+                unreachable(words),
+                "{error:?}"
+            );
+            assert_eq!(outcome_of(&Error::Rustls(error)), unreachable(words));
+        }
+    }
+
+    fn bad_certificates() -> Vec<(CertificateError, &'static str)> {
         let time = UnixTime::since_unix_epoch(Duration::from_secs(1));
         let name = ServerName::try_from("a.example").expect("it is a name");
         let clock = "certificate not valid yet: is the clock right?";
         let late = "certificate expired, or the clock is ahead";
-        let certificates = [
+        vec![
             (CertificateError::NotValidYet, clock),
             (
                 CertificateError::NotValidYetContext {
@@ -284,32 +312,7 @@ mod tests {
                 CertificateError::BadEncoding,
                 "certificate not accepted: BadEncoding",
             ),
-        ];
-        let mut rows: Vec<_> = certificates
-            .into_iter()
-            .map(|(why, words)| (rustls::Error::InvalidCertificate(why), words))
-            .collect();
-        rows.push((
-            rustls::Error::InvalidMessage(rustls::InvalidMessage::InvalidContentType),
-            "TLS failed: the other side does not speak it on this port",
-        ));
-        rows.push((
-            rustls::Error::AlertReceived(AlertDescription::HandshakeFailure),
-            "TLS refused by the other side: HandshakeFailure",
-        ));
-        rows.push((
-            rustls::Error::DecryptError,
-            "TLS failed: cannot decrypt peer's message",
-        ));
-        for (error, words) in rows {
-            let in_io = io::Error::new(ErrorKind::InvalidData, error.clone());
-            assert_eq!(
-                outcome_of(&Error::Io(in_io)),
-                unreachable(words),
-                "{error:?}"
-            );
-            assert_eq!(outcome_of(&Error::Rustls(error)), unreachable(words));
-        }
+        ]
     }
 
     #[test]

@@ -1,13 +1,11 @@
 //! The real HTTP client against small servers that do what real ones do.
 //!
 //! Each server is a thread on loopback that answers a fixed list of connections and then ends.
-//! Nothing here sleeps to let something happen; what must take time waits for the client to give up.
+//! Nothing here sleeps to let something happen: what must take time waits until the client gives
+//! up.
 
-use std::fmt::Write as _;
-use std::io::{self, BufRead, BufReader, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -16,129 +14,11 @@ use gatepost::config::Destination;
 use gatepost::delivery::{Answer, Outcome, RetryAfter};
 use gatepost::retry::RetryPolicy;
 use gatepost::upstream::{Http, Outgoing, Transport};
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-/// No socket of a server waits longer, so that no test hangs.
-const PATIENCE: Duration = Duration::from_secs(5);
+use server::{PATIENCE, Script, Seen, Server};
 
-/// What a server does with a connection; gets its number, from 0.
-type Script = fn(&mut Peer, usize) -> io::Result<()>;
-
-/// A server's side of a connection.
-struct Peer {
-    reader: BufReader<TcpStream>,
-    seen: Sender<Seen>,
-    number: usize,
-}
-
-/// A request as it arrived.
-#[derive(Debug)]
-struct Seen {
-    connection: usize,
-    /// Request line and header lines, without line ends.
-    head: Vec<Vec<u8>>,
-    body: Vec<u8>,
-}
-
-impl Seen {
-    fn value(&self, name: &str) -> Option<&[u8]> {
-        let start = format!("{name}: ");
-        let line = self
-            .head
-            .iter()
-            .find(|line| line.starts_with(start.as_bytes()))?;
-        Some(&line[start.len()..])
-    }
-}
-
-impl Peer {
-    /// Reads one request whole.
-    fn read(&mut self) -> io::Result<()> {
-        let mut head = Vec::new();
-        loop {
-            let mut line = Vec::new();
-            self.reader.read_until(b'\n', &mut line)?;
-            if line.is_empty() {
-                return Err(io::ErrorKind::UnexpectedEof.into());
-            }
-            let line = line.trim_ascii_end().to_vec();
-            if line.is_empty() {
-                break;
-            }
-            head.push(line);
-        }
-        let mut seen = Seen {
-            connection: self.number,
-            head,
-            body: Vec::new(),
-        };
-        let length = seen
-            .value("content-length")
-            .expect("the client always sends one");
-        let length = std::str::from_utf8(length)
-            .expect("digits")
-            .parse()
-            .expect("a number");
-        seen.body.resize(length, 0);
-        self.reader.read_exact(&mut seen.body)?;
-        self.seen.send(seen).map_err(io::Error::other)
-    }
-
-    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.reader.get_mut().write_all(bytes)
-    }
-
-    fn answer(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.read()?;
-        self.write(bytes)
-    }
-
-    /// Waits until the client has gone.
-    fn outlast(&mut self) -> io::Result<()> {
-        io::copy(&mut self.reader, &mut io::sink()).map(|_| ())
-    }
-}
-
-struct Server {
-    address: SocketAddr,
-    seen: Receiver<Seen>,
-}
-
-impl Server {
-    /// Serves `connections`, one after the other, and ends.
-    fn start(connections: usize, script: Script) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("loopback is there");
-        let address = listener.local_addr().expect("it is bound");
-        let (sender, seen) = channel();
-        thread::spawn(move || {
-            for number in 0..connections {
-                let Ok((stream, _)) = listener.accept() else {
-                    return;
-                };
-                _ = stream.set_read_timeout(Some(PATIENCE));
-                _ = stream.set_write_timeout(Some(PATIENCE));
-                let seen = sender.clone();
-                let mut peer = Peer {
-                    reader: BufReader::new(stream),
-                    seen,
-                    number,
-                };
-                // A client that goes away is part of many tests.
-                _ = script(&mut peer, number);
-            }
-        });
-        Self { address, seen }
-    }
-
-    fn client(&self) -> Http {
-        client(&format!("http://{}/events?site=7", self.address), 2_000)
-    }
-
-    fn next(&self) -> Seen {
-        self.seen.recv_timeout(PATIENCE).expect("a request arrives")
-    }
-}
+mod server;
+mod tls;
 
 fn destination(url: &str, timeout_ms: u64) -> Destination {
     Destination {
@@ -159,6 +39,10 @@ fn destination(url: &str, timeout_ms: u64) -> Destination {
 
 fn client(url: &str, timeout_ms: u64) -> Http {
     Http::new(&destination(url, timeout_ms)).expect("the address is right")
+}
+
+fn client_of(server: &Server) -> Http {
+    client(&format!("http://{}/events?site=7", server.address), 2_000)
 }
 
 fn request(headers: &[(&str, &[u8])], body: &[u8]) -> Outgoing {
@@ -198,7 +82,7 @@ fn bytes_and_headers_arrive_as_given_and_nothing_is_added() {
         ],
         &body,
     );
-    assert_eq!(server.client().send(&given), answered(200, b"ok"));
+    assert_eq!(client_of(&server).send(&given), answered(200, b"ok"));
     let seen = server.next();
     assert_eq!(seen.body, body);
     let mut expected = vec![
@@ -222,7 +106,7 @@ fn bytes_and_headers_arrive_as_given_and_nothing_is_added() {
 fn an_event_without_a_body_is_sent_with_length_zero() {
     let server = Server::start(1, |peer, _| peer.answer(OK));
     assert_eq!(
-        server.client().send(&request(&[], b"")),
+        client_of(&server).send(&request(&[], b"")),
         answered(200, b"ok")
     );
     let seen = server.next();
@@ -247,7 +131,7 @@ fn what_http_cannot_carry_is_left_out_and_the_event_still_goes() {
         ],
         b"body",
     );
-    assert_eq!(server.client().send(&given), answered(200, b"ok"));
+    assert_eq!(client_of(&server).send(&given), answered(200, b"ok"));
     let seen = server.next();
     assert_eq!(seen.value("x-tab"), Some(&b"a\tb"[..]));
     assert_eq!(seen.value("x-latin"), Some(&b"\xff\x80"[..]));
@@ -267,7 +151,7 @@ fn a_head_larger_than_the_buffer_arrives() {
         .map(|name| (name.as_str(), &value[..]))
         .collect();
     assert_eq!(
-        server.client().send(&request(&headers, b"1")),
+        client_of(&server).send(&request(&headers, b"1")),
         answered(200, b"ok")
     );
     let seen = server.next();
@@ -287,7 +171,7 @@ fn a_connection_is_used_again_after_any_short_answer() {
         peer.answer(&page)?;
         peer.answer(OK)
     });
-    let client = server.client();
+    let client = client_of(&server);
     let head = [b'x'; Answer::LONGEST_HEAD];
     for expected in [
         answered(200, b"ok"),
@@ -313,7 +197,7 @@ fn redirects_and_odd_statuses_are_answers() {
         )?;
         peer.answer(b"HTTP/1.1 799 Odd\r\nContent-Length: 0\r\n\r\n")
     });
-    let client = server.client();
+    let client = client_of(&server);
     for status in [302, 307, 202, 799] {
         assert_eq!(client.send(&request(&[], b"x")), answered(status, b""));
         server.next();
@@ -326,11 +210,12 @@ fn an_answer_says_when_to_come_back() {
     let server = Server::start(1, |peer, _| {
         peer.answer(b"HTTP/1.1 503 Busy\r\nRetry-After: 120\r\nContent-Length: 0\r\n\r\n")?;
         peer.answer(
-            b"HTTP/1.1 429 Slow\r\nretry-after: Sun, 06 Nov 1994 08:49:37 GMT\r\nContent-Length: 0\r\n\r\n",
+            b"HTTP/1.1 429 Slow\r\nretry-after: Sun, 06 Nov 1994 08:49:37 GMT\r\n\
+              Content-Length: 0\r\n\r\n",
         )?;
         peer.answer(b"HTTP/1.1 503 Busy\r\nRetry-After: soon\r\nContent-Length: 0\r\n\r\n")
     });
-    let client = server.client();
+    let client = client_of(&server);
     for (status, retry_after) in [
         (503, Some(RetryAfter::Delay(Duration::from_secs(120)))),
         (
@@ -356,10 +241,10 @@ fn an_endless_answer_costs_its_connection_and_nothing_else() {
         }
         peer.answer(b"HTTP/1.1 200 OK\r\n\r\n")?;
         loop {
-            peer.write(&[b'x'; 65_536])?;
+            peer.write(&[b'x'; 8_192])?;
         }
     });
-    let client = server.client();
+    let client = client_of(&server);
     let head = [b'x'; Answer::LONGEST_HEAD];
     assert_eq!(client.send(&request(&[], b"1")), answered(200, &head));
     assert_eq!(client.send(&request(&[], b"2")), answered(200, b"ok"));
@@ -471,7 +356,7 @@ fn a_connection_that_ends_before_an_answer_is_unreachable_and_is_not_sent_twice(
     for (what, expected, script) in rows {
         let server = Server::start(2, *script);
         assert_eq!(
-            &server.client().send(&request(&[], b"x")),
+            &client_of(&server).send(&request(&[], b"x")),
             *expected,
             "{what}"
         );
@@ -498,7 +383,7 @@ fn a_pooled_connection_that_was_closed_meanwhile_is_not_noticed() {
     ];
     for (what, requests, script) in rows {
         let server = Server::start(2, *script);
-        let client = server.client();
+        let client = client_of(&server);
         let key: &[(&str, &[u8])] = &[("Idempotency-Key", b"\"1\"")];
         assert_eq!(
             client.send(&request(key, b"1")),
@@ -554,7 +439,7 @@ fn what_is_not_http_failed() {
             scope.spawn(|| {
                 let (mut stream, _) = listener.accept()?;
                 stream.set_read_timeout(Some(PATIENCE))?;
-                stream.read(&mut [0; 4096])?;
+                _ = stream.read(&mut [0; 4096])?;
                 stream.write_all(bytes)?;
                 io::copy(&mut stream, &mut io::sink())
             });
@@ -587,8 +472,7 @@ fn a_token_is_read_at_each_attempt_and_its_lack_holds_the_destination() {
     for token in ["one", "two"] {
         std::fs::write(&file, format!("{token}\n")).expect("it can be written");
         assert_eq!(client.send(&request(&[], b"x")), answered(200, b"ok"));
-        let mut expected = "Bearer ".to_owned();
-        _ = write!(expected, "{token}");
+        let expected = format!("Bearer {token}");
         assert_eq!(
             server.next().value("authorization"),
             Some(expected.as_bytes())
@@ -618,84 +502,4 @@ fn workers_share_the_pool_and_do_not_wait_for_each_other() {
             assert_eq!(outcome.join().expect("no panic"), answered(200, b"ok"));
         }
     });
-}
-
-/// What an HTTPS client says of a server that has `certificate`.
-fn over_tls(certificate: &[u8]) -> Outcome {
-    let key = PrivateKeyDer::from_pem_slice(include_bytes!("tls/key.pem")).expect("a key");
-    let certificate = CertificateDer::from_pem_slice(certificate).expect("a certificate");
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = rustls::ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .expect("ring knows them")
-        .with_no_client_auth()
-        .with_single_cert(vec![certificate], key)
-        .expect("the key is the certificate's");
-    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback is there");
-    let address = listener.local_addr().expect("it is bound");
-    thread::scope(|scope| {
-        scope.spawn(|| {
-            let (mut stream, _) = listener.accept()?;
-            stream.set_read_timeout(Some(PATIENCE))?;
-            let mut server =
-                rustls::ServerConnection::new(Arc::new(config)).map_err(io::Error::other)?;
-            server.complete_io(&mut stream)
-        });
-        client(&format!("https://localhost:{}/", address.port()), 2_000)
-            .send(&request(&[], b"secret"))
-    })
-}
-
-#[test]
-fn a_certificate_that_does_not_hold_is_named_and_nothing_is_sent() {
-    let rows: [(&str, &[u8], &str); 3] = [
-        (
-            "self-made",
-            include_bytes!("tls/untrusted.pem"),
-            "certificate from an issuer that is not trusted",
-        ),
-        (
-            "of the future, as every one is to a clock that is behind",
-            include_bytes!("tls/not-yet-valid.pem"),
-            "certificate not valid yet: is the clock right?",
-        ),
-        (
-            "of the past",
-            include_bytes!("tls/expired.pem"),
-            "certificate expired, or the clock is ahead",
-        ),
-    ];
-    for (what, certificate, why) in rows {
-        assert_eq!(over_tls(certificate), unreachable(why), "{what}");
-    }
-}
-
-#[test]
-fn a_port_without_tls_is_named() {
-    let server = Server::start(1, |peer, _| {
-        peer.reader.get_mut().peek(&mut [0])?;
-        peer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")?;
-        peer.outlast()
-    });
-    let client = client(&format!("https://{}/", server.address), 2_000);
-    assert_eq!(
-        client.send(&request(&[], b"x")),
-        unreachable("TLS failed: the other side does not speak it on this port")
-    );
-}
-
-#[test]
-fn a_tls_handshake_that_stalls_or_breaks_off_is_unreachable() {
-    let rows: &[(&str, &str, Script)] = &[
-        ("stalls", "no connection in time", |peer, _| peer.outlast()),
-        ("closes", "connection closed before an answer", |peer, _| {
-            _ = peer.reader.read(&mut [0; 16_384])?;
-            Ok(())
-        }),
-    ];
-    for (what, why, script) in rows {
-        let server = Server::start(1, *script);
-        let client = client(&format!("https://{}/", server.address), 300);
-        assert_eq!(client.send(&request(&[], b"x")), unreachable(why), "{what}");
-    }
 }
