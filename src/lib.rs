@@ -8,6 +8,7 @@ pub mod delivery;
 pub mod event;
 pub mod logger;
 pub mod health;
+pub mod http;
 pub mod retry;
 pub mod rng;
 pub mod route;

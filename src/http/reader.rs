@@ -1,0 +1,331 @@
+//! The pure part: bytes of one connection in, requests out.
+//!
+//! # Guarantees
+//!
+//! - However the bytes are cut into pieces, the same requests come out.
+//! - Never reads beyond the end of a request: what follows is the caller's to keep.
+//!
+//! It knows no socket, no clock and no budget. When to call [`Reader::end`] because a sender has
+//! closed or fallen silent, and when to give up, are the caller's decisions.
+
+use std::net::SocketAddr;
+
+use super::Limits;
+use super::body::{Body, Room};
+use super::chunked::{Chunked, Part};
+use super::framing::{Framing, Length};
+use super::head::{Fault, Head, Partial};
+use crate::event::Request;
+
+/// Reads the requests of one connection.
+#[derive(Debug)]
+pub(super) struct Reader {
+    peer: SocketAddr,
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    Head(Partial),
+    Body(Box<Incoming>),
+}
+
+/// A request whose head is complete.
+#[derive(Debug)]
+struct Incoming {
+    head: Head,
+    after: After,
+    /// The sender must be told to go on, unless it does so by itself.
+    owes_continue: bool,
+    coding: Coding,
+    body: Body,
+}
+
+#[derive(Debug)]
+enum Coding {
+    /// So many bytes are still to come.
+    Bytes(u64),
+    Chunked(Chunked),
+    UntilClose,
+}
+
+/// How far the current request is.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Stage {
+    /// Nothing of it has come.
+    Idle,
+    /// Its head is incomplete.
+    Head,
+    /// Its body is incomplete.
+    Body {
+        /// How many bytes of the body have come.
+        seen: u64,
+        /// Whether the body is complete if nothing more comes.
+        ends_in_silence: bool,
+    },
+}
+
+/// A request with what its answer must know.
+#[derive(Debug)]
+pub(super) struct Complete {
+    pub(super) request: Request,
+    /// It is a HEAD: the answer has no body.
+    pub(super) head_only: bool,
+    /// The sender speaks HTTP/1.0.
+    pub(super) old: bool,
+    pub(super) after: After,
+}
+
+/// What comes after a request, if it is up to the sender.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum After {
+    /// Another one.
+    Another,
+    /// Nothing.
+    Nothing,
+    /// The rest of a body that is too long to wait for.
+    Rest,
+}
+
+/// What follows from the bytes that were fed.
+#[derive(Debug)]
+pub(super) enum Step {
+    /// All was taken and more is needed.
+    More,
+    /// The same, and the sender waits to hear that its body is wanted.
+    Continue,
+    /// No more is taken before [`Reader::grant`].
+    Room,
+    /// A request is complete; what was not taken comes after it.
+    Complete(Complete),
+    /// Refuse and close: what comes cannot be understood.
+    Refuse,
+    /// Close without a word.
+    Close,
+}
+
+impl Reader {
+    pub(super) fn new(peer: SocketAddr) -> Self {
+        Self {
+            peer,
+            state: State::Head(Partial::default()),
+        }
+    }
+
+    /// Takes bytes, at most to the end of a request. Returns how many and what follows.
+    pub(super) fn feed(&mut self, input: &[u8], limits: &Limits, room: Room<'_>) -> (usize, Step) {
+        match &mut self.state {
+            State::Head(partial) => {
+                let (used, result) = partial.feed(input, limits.head_bytes);
+                match result {
+                    Ok(None) => (used, Step::More),
+                    Ok(Some(head)) => {
+                        let (more, step) = self.begin(head, &input[used..], limits, room);
+                        (used + more, step)
+                    }
+                    Err(Fault::NotHttp) => (used, Step::Close),
+                    Err(Fault::Hopeless) => (used, Step::Refuse),
+                }
+            }
+            State::Body(incoming) => match incoming.feed(input, limits, room) {
+                (used, Ok(Whole::Yes)) => (used, self.complete()),
+                (used, Ok(Whole::No(step)) | Err(step)) => (used, step),
+            },
+        }
+    }
+
+    /// The memory that the body waited for is there, so many bytes in all.
+    pub(super) fn grant(&mut self, room: usize) {
+        if let State::Body(incoming) = &mut self.state {
+            incoming.body.grant(room);
+        }
+    }
+
+    /// Nothing more will come. A body that is complete by that becomes a request, everything else
+    /// is lost: it is not what its sender wanted to say.
+    pub(super) fn end(&mut self) -> Step {
+        match self.stage() {
+            Stage::Body {
+                ends_in_silence: true,
+                ..
+            } => match self.complete() {
+                Step::Complete(complete) => Step::Complete(Complete {
+                    after: After::Nothing,
+                    ..complete
+                }),
+                step => step,
+            },
+            _ => Step::Close,
+        }
+    }
+
+    pub(super) fn stage(&self) -> Stage {
+        match &self.state {
+            State::Head(partial) if partial.is_empty() => Stage::Idle,
+            State::Head(_) => Stage::Head,
+            State::Body(incoming) => Stage::Body {
+                seen: incoming.body.seen(),
+                ends_in_silence: match &incoming.coding {
+                    Coding::Bytes(_) => false,
+                    Coding::Chunked(chunked) => chunked.is_whole(),
+                    Coding::UntilClose => true,
+                },
+            },
+        }
+    }
+
+    /// How many bytes the current body is known to need, if that is known.
+    pub(super) fn wanted(&self) -> Option<u64> {
+        match &self.state {
+            State::Body(incoming) => match incoming.coding {
+                Coding::Bytes(left) => Some(left),
+                _ => None,
+            },
+            State::Head(_) => None,
+        }
+    }
+
+    fn begin(
+        &mut self,
+        head: Head,
+        input: &[u8],
+        limits: &Limits,
+        room: Room<'_>,
+    ) -> (usize, Step) {
+        let Ok(framing) = Framing::of(&head) else {
+            return (0, Step::Refuse);
+        };
+        let after = if framing.keep_alive {
+            After::Another
+        } else {
+            After::Nothing
+        };
+        let (coding, declared) = match framing.length {
+            Length::None => {
+                let incoming = Incoming {
+                    head,
+                    after,
+                    owes_continue: false,
+                    coding: Coding::Bytes(0),
+                    body: Body::new(Some(0), limits),
+                };
+                return (0, incoming.complete(self.peer));
+            }
+            Length::Bytes(bytes) => (Coding::Bytes(bytes), Some(bytes)),
+            Length::Chunked => (Coding::Chunked(Chunked::new()), None),
+            Length::UntilClose => (Coding::UntilClose, None),
+        };
+        let mut incoming = Incoming {
+            head,
+            after,
+            owes_continue: framing.wants_continue,
+            coding,
+            body: Body::new(declared, limits),
+        };
+        match incoming.feed(input, limits, room) {
+            (used, Ok(Whole::Yes)) => {
+                let step = incoming.complete(self.peer);
+                (used, step)
+            }
+            (used, Ok(Whole::No(step))) => {
+                self.state = State::Body(Box::new(incoming));
+                (used, step)
+            }
+            (used, Err(step)) => (used, step),
+        }
+    }
+
+    fn complete(&mut self) -> Step {
+        let state = std::mem::replace(&mut self.state, State::Head(Partial::default()));
+        match state {
+            State::Body(incoming) => incoming.complete(self.peer),
+            State::Head(_) => Step::Close,
+        }
+    }
+}
+
+/// Whether a body is whole; if not, what follows.
+enum Whole {
+    Yes,
+    No(Step),
+}
+
+impl Incoming {
+    /// Takes bytes of the body. An error is the step that ends the connection.
+    fn feed(
+        &mut self,
+        input: &[u8],
+        limits: &Limits,
+        room: Room<'_>,
+    ) -> (usize, Result<Whole, Step>) {
+        if !self.body.has_room(limits, room) {
+            return (0, Ok(Whole::No(Step::Room)));
+        }
+        if std::mem::take(&mut self.owes_continue) && input.is_empty() {
+            return (0, Ok(Whole::No(Step::Continue)));
+        }
+        let mut used = 0;
+        loop {
+            let rest = &input[used..];
+            let data = match &mut self.coding {
+                Coding::Bytes(left) => rest.len().min(usize::try_from(*left).unwrap_or(usize::MAX)),
+                Coding::UntilClose => rest.len(),
+                Coding::Chunked(chunked) => {
+                    let Ok((framing, part)) = chunked.next(rest) else {
+                        return (used, Err(Step::Refuse));
+                    };
+                    used += framing;
+                    match part {
+                        Part::Data(data) => data,
+                        Part::More => return (used, Ok(Whole::No(Step::More))),
+                        Part::End => return (used, Ok(Whole::Yes)),
+                    }
+                }
+            };
+            let taken = self.body.take(&input[used..used + data], limits, room);
+            used += taken;
+            let whole = match &mut self.coding {
+                Coding::Bytes(left) => {
+                    *left -= u64::try_from(taken).unwrap_or(*left);
+                    *left == 0
+                }
+                Coding::Chunked(chunked) => {
+                    chunked.took(taken);
+                    false
+                }
+                Coding::UntilClose => false,
+            };
+            if !whole && self.body.is_cut(limits) {
+                self.after = After::Rest;
+                return (used, Ok(Whole::Yes));
+            }
+            match &self.coding {
+                _ if whole => return (used, Ok(Whole::Yes)),
+                _ if taken < data => return (used, Ok(Whole::No(Step::Room))),
+                Coding::Chunked(_) => {}
+                _ => return (used, Ok(Whole::No(Step::More))),
+            }
+        }
+    }
+
+    fn complete(self, peer: SocketAddr) -> Step {
+        let Self { head, body, .. } = self;
+        let (body, oversize) = body.finish();
+        Step::Complete(Complete {
+            head_only: head.method.eq_ignore_ascii_case("head"),
+            old: head.old,
+            after: self.after,
+            request: Request {
+                peer,
+                method: head.method,
+                target: head.target,
+                headers: head.headers,
+                body,
+                oversize,
+            },
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;
