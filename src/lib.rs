@@ -9,6 +9,7 @@ pub mod event;
 pub mod logger;
 pub mod health;
 pub mod http;
+pub mod lanes;
 pub mod retry;
 pub mod rng;
 pub mod route;
