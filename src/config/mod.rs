@@ -9,7 +9,7 @@
 //! - An empty file is right, and so is none: gatepost then listens, stores and holds.
 //! - Reading a configuration changes nothing.
 //!
-//! What is written and what it means are two things: [`file`] has the one, this page the other,
+//! What is written and what it means are two things: [`mod@file`] has the one, this page the other,
 //! [`check`] leads from the first to the second.
 
 mod check;
@@ -88,7 +88,8 @@ pub struct Destination {
     /// A file whose content is sent as a bearer token. Read at each attempt, so that a token can
     /// be renewed without a restart; see [`read_token`]. Relative as [`StoreConfig::path`].
     pub token_file: Option<PathBuf>,
-    /// When to try again. Default: [`Destination::RETRY`].
+    /// When to try again. Default:
+    /// [`RetryPolicy::DEFAULT`].
     pub retry: RetryPolicy,
 }
 
@@ -141,13 +142,6 @@ impl Destination {
     pub const WORKERS: usize = 8;
     /// 30 s.
     pub const TIMEOUT: Duration = Duration::from_secs(30);
-    /// 1 s, doubling up to 5 min, ± 20 %; a dead letter after 10 attempts that count.
-    pub const RETRY: RetryPolicy = RetryPolicy {
-        first: Duration::from_secs(1),
-        max: Duration::from_secs(5 * 60),
-        jitter: 0.2,
-        max_attempts: 10,
-    };
 
     fn new(name: String, url: String) -> Self {
         Self {
@@ -157,7 +151,7 @@ impl Destination {
             timeout: Self::TIMEOUT,
             headers: Vec::new(),
             token_file: None,
-            retry: Self::RETRY,
+            retry: RetryPolicy::DEFAULT,
         }
     }
 }

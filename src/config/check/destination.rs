@@ -130,12 +130,13 @@ impl Check<'_> {
             ),
         }
         let workers = table.workers.as_ref();
-        destination.workers = self.value(whose, "workers", workers, 8, |workers| {
-            let within = usize::try_from(*workers).ok();
-            within
-                .filter(|workers| (1..=256).contains(workers))
-                .ok_or_else(|| format!("{workers} is not between 1 and 256"))
-        });
+        destination.workers =
+            self.value(whose, "workers", workers, destination.workers, |workers| {
+                let within = usize::try_from(*workers).ok();
+                within
+                    .filter(|workers| (1..=256).contains(workers))
+                    .ok_or_else(|| format!("{workers} is not between 1 and 256"))
+            });
         let timeout = table.timeout.as_ref();
         destination.timeout = self.value(whose, "timeout", timeout, destination.timeout, positive);
         let mut seen: Vec<String> = Vec::new();
@@ -167,7 +168,7 @@ impl Check<'_> {
     }
 
     fn retry(&mut self, whose: &str, table: &RetryTable) -> RetryPolicy {
-        let mut policy = Destination::RETRY;
+        let mut policy = RetryPolicy::DEFAULT;
         let first = table.first.as_ref();
         policy.first = self.value(whose, "retry.first", first, policy.first, positive);
         let max = table.max.as_ref();
