@@ -40,8 +40,9 @@
 //!
 //! *The third event*: of [`SEVERAL`] that failed so with no success between. *The third probe*: of
 //! [`SEVERAL`] in a row that failed so, but met fewer events, so only those are to blame.
-//! *The twentieth*: of [`BREAKER`] events judged dead with none delivered between; from then on
-//! every event judged dead stays pending, until one is delivered or an operator says release.
+//! *The twentieth*: of [`BREAKER`] events judged dead, or that failed too often, with none
+//! delivered between; from then on every such event stays pending, until one is delivered or an
+//! operator says release.
 //!
 //! A late success does not end a pause: it was taken before the destination asked for one.
 //! An operator's hold lies on top: the states go on below it, but nothing may be started.
@@ -109,6 +110,8 @@ pub struct Ended<'a> {
     pub outcome: &'a Outcome,
     /// What that means: by [`retry::classify`], or as the destination's configuration says.
     pub verdict: Verdict,
+    /// Whether the event becomes a dead letter if this attempt counts.
+    pub is_last: bool,
 }
 
 /// A change of state, for the log and the alerts: prints as what follows `[destination <name>] `.
@@ -157,7 +160,8 @@ pub struct Health {
     failing: Vec<Seq>,
     /// Probes in a row that got an answer to retry, but met fewer than [`SEVERAL`] events.
     few: usize,
-    /// Events that were judged dead since the last success, at most [`BREAKER`].
+    /// Events that became dead letters since the last success, or would have; at most
+    /// [`BREAKER`].
     refused: Vec<Seq>,
     /// Since when an operator holds it.
     held_by_operator: Option<Moment>,
@@ -328,11 +332,7 @@ impl Health {
                 return Ruling::Delivered;
             }
             (Verdict::Dead, state) => {
-                if note(&mut self.refused, ended.seq, BREAKER) {
-                    if state != Held || !late {
-                        let reason = format!("{BREAKER} events in a row refused, the last with ");
-                        self.fall(Held, reason + &ended.outcome.to_string(), HELD_PROBE, now);
-                    }
+                if self.is_too_much(ended, late, now) {
                     return Ruling::Spare;
                 }
                 if state != Up && !late {
@@ -342,7 +342,14 @@ impl Health {
             }
             // From here on it is bad news, and old bad news changes nothing.
             _ if late => {}
-            (Verdict::Retry, _) => return self.doubt(ended, now, rng),
+            (Verdict::Retry, _) => {
+                let ruling = self.doubt(ended, now, rng);
+                let dies = ruling == Ruling::Charge && ended.is_last;
+                if dies && self.is_too_much(ended, late, now) {
+                    return Ruling::Spare;
+                }
+                return ruling;
+            }
             (Verdict::Down, _) => {
                 self.few = 0;
                 self.go_down(ended.outcome.to_string(), now, rng);
@@ -385,6 +392,21 @@ impl Health {
         }
         self.window = (self.window / 2).max(1);
         Ruling::Charge
+    }
+
+    /// Notes an event that is about to become a dead letter; whether it is one too many.
+    fn is_too_much(&mut self, ended: &Ended<'_>, late: bool, now: Moment) -> bool {
+        let too_much = note(&mut self.refused, ended.seq, BREAKER);
+        if too_much && (self.state != State::Held || !late) {
+            let reason = format!("{BREAKER} events in a row refused, the last with ");
+            self.fall(
+                State::Held,
+                reason + &ended.outcome.to_string(),
+                HELD_PROBE,
+                now,
+            );
+        }
+        too_much
     }
 
     fn rise(&mut self, now: Moment) {

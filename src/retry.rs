@@ -107,6 +107,7 @@ pub fn classify(outcome: &Outcome) -> Verdict {
         Outcome::Answered(answer) => classify_answer(answer),
         Outcome::TimedOut | Outcome::Failed(_) => Verdict::Retry,
         Outcome::Unreachable(_) => Verdict::Down,
+        Outcome::Misconfigured(_) => Verdict::Hold,
         Outcome::Damaged(_) => Verdict::Dead,
     }
 }
@@ -187,6 +188,7 @@ mod tests {
             (Outcome::TimedOut, Verdict::Retry),
             (Outcome::Unreachable(words()), Verdict::Down),
             (Outcome::Damaged(words()), Verdict::Dead),
+            (Outcome::Misconfigured(words()), Verdict::Hold),
             (Outcome::Failed(words()), Verdict::Retry),
         ];
         for (outcome, verdict) in rows {

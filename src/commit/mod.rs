@@ -16,7 +16,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use log::{Level, info, log_enabled};
+use log::{Level, log, log_enabled};
 
 mod apply;
 mod linger;
@@ -30,7 +30,7 @@ pub use operate::{Assignment, DestinationRef, Operation, Report, Target};
 pub use recent::{DedupKey, Known, Recent, recent_with_id};
 pub use run::{Ear, run};
 
-use crate::audit::{Action, Entry, Line};
+use crate::audit::{Action, Entry, Line, Then};
 use crate::clock::{Clock, Moment, Timestamp};
 use crate::delivery::{DeadLetter, DeliveryId, Progress};
 use crate::event::{Event, Lane, Seq};
@@ -358,7 +358,7 @@ fn times_received(store: &Store, seq: Seq) -> Result<u64, store::Error> {
 
 /// Prints what is now on disk.
 fn say<T>(riding: &[Settlement], plan: &Plan<T>, repeats: &[Said]) {
-    if !log_enabled!(Level::Info) {
+    if !log_enabled!(Level::Warn) {
         return;
     }
     for settlement in riding {
@@ -382,7 +382,18 @@ fn say<T>(riding: &[Settlement], plan: &Plan<T>, repeats: &[Said]) {
 }
 
 fn print(name: &str, seq: Seq, action: &Action) {
-    info!("{}", Line { name, seq, action });
+    log!(level(action), "{}", Line { name, seq, action });
+}
+
+/// `warn` for what waits for an operator's decision.
+fn level(action: &Action) -> Level {
+    match action {
+        Action::Quarantined { .. }
+        | Action::Attempted {
+            then: Then::Dead, ..
+        } => Level::Warn,
+        _ => Level::Info,
+    }
 }
 
 impl Said {

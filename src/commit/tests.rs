@@ -122,7 +122,7 @@ fn settlement(seq: Seq, change: Change) -> Work<u32> {
             number: 1,
             outcome: "HTTP 422".to_owned(),
             took_ms: 1,
-            then: crate::audit::Then::Dead,
+            then: Then::Dead,
         },
     };
     Work::Settle(Box::new(Settlement {

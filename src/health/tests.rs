@@ -58,6 +58,7 @@ impl World {
             seq: Seq(seq),
             began,
             verdict: retry::classify(outcome),
+            is_last: false,
             outcome,
         };
         let reading = Reading::default();

@@ -1,0 +1,360 @@
+//! The dispatcher with the real committer and store, on a clock that is moved by hand.
+
+use std::time::Duration;
+
+use super::*;
+use crate::clock::{ManualClock, Reading};
+use crate::commit::{Admission, Committer, DestinationRef, Done, Operation, Target, Work};
+use crate::config::Destination;
+use crate::delivery::Answer;
+use crate::event::{Address, Digest, Event};
+
+const CLOUD: DestinationNo = DestinationNo(1);
+
+/// A gateway with one destination that answers as `upstream` says.
+struct World {
+    clock: Arc<ManualClock>,
+    store: Arc<Store>,
+    committer: Committer,
+    dispatcher: Dispatcher,
+    /// What was tried, in this order.
+    tried: Vec<(u64, Progress)>,
+    /// What arrived, in this order.
+    arrived: Vec<u64>,
+    folder: tempfile::TempDir,
+}
+
+fn destination() -> Destination {
+    Destination {
+        name: "cloud".to_owned(),
+        url: "http://127.0.0.1:9/".to_owned(),
+        workers: 8,
+        timeout: Duration::from_secs(30),
+        headers: Vec::new(),
+        token_file: None,
+        retry: RetryPolicy::DEFAULT,
+    }
+}
+
+fn answered(status: u16) -> Outcome {
+    Outcome::Answered(Answer {
+        status,
+        retry_after: None,
+        head: b"because".to_vec(),
+    })
+}
+
+fn refused() -> Outcome {
+    Outcome::Unreachable("connection refused".to_owned())
+}
+
+impl World {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        Self::open(folder, Arc::new(ManualClock::default()))
+    }
+
+    fn open(folder: tempfile::TempDir, clock: Arc<ManualClock>) -> Self {
+        let store = Store::open(&folder.path().join("events.redb"), 7).expect("a store");
+        let store = Arc::new(store);
+        let committer = Committer::new(Arc::clone(&store), clock.clone(), 1 << 30);
+        let destination = destination();
+        let dispatcher = Dispatcher::new(
+            Arc::clone(&store),
+            clock.clone(),
+            Rng::from_seed(1),
+            &[(CLOUD, &destination)],
+        );
+        Self {
+            clock,
+            store,
+            committer: committer.expect("a committer"),
+            dispatcher: dispatcher.expect("a dispatcher"),
+            tried: Vec::new(),
+            arrived: Vec::new(),
+            folder,
+        }
+    }
+
+    fn crash(self) -> Self {
+        let Self {
+            clock,
+            store,
+            committer,
+            dispatcher,
+            folder,
+            ..
+        } = self;
+        drop((committer, dispatcher, store));
+        Self::open(folder, clock)
+    }
+
+    fn commit(&mut self, work: Vec<Work<()>>) -> Vec<Done> {
+        let step = self.committer.step(work).expect("the store works");
+        for notice in step.notices {
+            self.dispatcher.heed(notice).expect("the store works");
+        }
+        step.answers.into_iter().map(|((), done)| done).collect()
+    }
+
+    fn receive(&mut self, count: u64, lane: Lane) {
+        let work = (0..count).map(|_| Work::Admit(Box::new(admission(lane)), ()));
+        self.commit(work.collect());
+    }
+
+    fn claim(&mut self) -> Option<Job> {
+        let job = self.dispatcher.claim().expect("the store works")?;
+        self.tried.push((job.delivery.seq.0, job.progress));
+        Some(job)
+    }
+
+    fn conclude(&mut self, job: Job, outcome: Outcome) {
+        if matches!(&outcome, Outcome::Answered(answer) if answer.status == 200) {
+            self.arrived.push(job.delivery.seq.0);
+        }
+        let attempt = Attempt {
+            delivery: job.delivery,
+            progress: job.progress,
+            outcome,
+            took: Duration::ZERO,
+        };
+        let name = format!("#{}", job.delivery.seq);
+        let concluded = Concluded { attempt, name };
+        let settlement = self
+            .dispatcher
+            .conclude(concluded)
+            .expect("the store works");
+        let work = settlement.map(|settlement| Work::Settle(Box::new(settlement)));
+        self.commit(work.into_iter().collect());
+    }
+
+    /// Tries whatever may be tried for so long, each attempt ending at once.
+    fn run(&mut self, how_long: Duration, upstream: impl Fn(u64) -> Outcome) {
+        let end = self.clock.moment() + how_long;
+        loop {
+            while let Some(job) = self.claim() {
+                let outcome = upstream(job.delivery.seq.0);
+                self.conclude(job, outcome);
+            }
+            let now = self.clock.moment();
+            let due = self
+                .dispatcher
+                .wake_at()
+                .into_iter()
+                .chain(self.committer.due());
+            match due.min() {
+                Some(due) if due < end => self.clock.advance(due.since(now)),
+                _ => break,
+            }
+            self.commit(Vec::new());
+        }
+        self.clock.advance(end.since(self.clock.moment()));
+        self.commit(Vec::new());
+    }
+
+    fn backlog(&self) -> (u64, u64) {
+        let counters = self.store.counters().expect("counters");
+        let backlog = counters.backlog.get(&CLOUD).copied().unwrap_or_default();
+        (backlog.pending, backlog.dead)
+    }
+
+    fn replay(&mut self, seq: u64) -> u64 {
+        let target = Target {
+            seq: Seq(seq),
+            destination: Some(DestinationRef {
+                number: CLOUD,
+                name: "cloud".to_owned(),
+            }),
+        };
+        let done = self.commit(vec![Work::Operate(Operation::Replay(vec![target]), ())]);
+        match &done[..] {
+            [Done::Operated(report)] => report.done,
+            _ => unreachable!("an operation is answered with its report"),
+        }
+    }
+}
+
+fn admission(lane: Lane) -> Admission {
+    let event = Event {
+        event_id: None,
+        device: None,
+        route: None,
+        peer: "127.0.0.1:9".parse().expect("an address"),
+        method: "POST".to_owned(),
+        target: b"/".to_vec(),
+        headers: Vec::new(),
+        received: Reading::default(),
+        boot: 1,
+        length: 0,
+        kept: 0,
+        digest: Digest::of(b""),
+        revision_of: None,
+        quarantine: None,
+        to: vec![Address {
+            destination: CLOUD,
+            lane,
+        }],
+    };
+    Admission {
+        event,
+        body: Vec::new(),
+        key: None,
+    }
+}
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+#[test]
+fn an_outage_of_a_week_costs_no_event_its_attempts() {
+    let mut world = World::new();
+    for device in 0..3 {
+        world.receive(100, Lane(device));
+    }
+    world.run(7 * 24 * HOUR, |_| refused());
+    assert_eq!(world.backlog(), (300, 0));
+    let attempts = world.tried.iter().map(|(_, progress)| progress.attempts);
+    assert_eq!(attempts.max(), Some(0));
+    world.tried.clear();
+    world.run(RetryPolicy::DEFAULT.max.mul_f64(1.2), |_| answered(200));
+    assert_eq!(world.backlog(), (0, 0));
+    for device in 0..3 {
+        let of_device = world.arrived.iter().filter(|seq| *seq / 100 == device);
+        assert!(of_device.is_sorted(), "device {device}");
+    }
+    assert_eq!(world.arrived.len(), 300, "each arrived once");
+}
+
+#[test]
+fn a_refused_event_is_a_dead_letter_and_the_others_of_its_device_go_on() {
+    let mut world = World::new();
+    world.receive(3, Lane(1));
+    world.run(HOUR, |seq| answered(if seq == 1 { 422 } else { 200 }));
+    assert_eq!(world.arrived, [0, 2]);
+    assert_eq!(world.backlog(), (0, 1));
+    let dead = world
+        .store
+        .dead_letter(CLOUD, Seq(1))
+        .expect("readable")
+        .expect("there");
+    let words = (dead.outcome.as_str(), dead.answer.as_str());
+    assert_eq!(words, ("HTTP 422", "because"));
+    assert_eq!(world.replay(1), 1);
+    world.run(HOUR, |_| answered(200));
+    assert_eq!(world.arrived, [0, 2, 1]);
+    assert_eq!(world.backlog(), (0, 0));
+}
+
+#[test]
+fn a_poison_event_is_tried_ten_times_while_others_pass() {
+    let mut world = World::new();
+    for device in 0..5 {
+        world.receive(20, Lane(device));
+    }
+    world.run(24 * HOUR, |seq| answered(if seq == 7 { 500 } else { 200 }));
+    assert_eq!(world.arrived.len(), 99);
+    assert_eq!(world.backlog(), (0, 1));
+    let poison = world.tried.iter().filter(|(seq, _)| *seq == 7);
+    let counted: Vec<u32> = poison.map(|(_, progress)| progress.attempts).collect();
+    assert_eq!(counted, (0..10).collect::<Vec<_>>());
+}
+
+#[test]
+fn an_outage_of_answers_costs_a_lone_device_a_few_events_and_never_all() {
+    let mut world = World::new();
+    world.receive(200, Lane(1));
+    world.run(14 * 24 * HOUR, |_| answered(502));
+    let (pending, dead) = world.backlog();
+    assert!(dead < health::BREAKER as u64, "{dead} dead letters");
+    world.run(HOUR, |_| answered(200));
+    assert_eq!(world.arrived.len() as u64, pending);
+}
+
+#[test]
+fn what_was_settled_is_not_tried_again_before_it_is_on_disk() {
+    let mut world = World::new();
+    world.receive(3, Lane(1));
+    let first = world.claim().expect("the first");
+    world.conclude(first, answered(422));
+    world.clock.advance(Duration::from_secs(2));
+    world.commit(Vec::new());
+    let second = world.claim().expect("the second");
+    // The replay of the first sends the reading of the lane back behind the second, whose
+    // settlement is still in memory when the third is looked for.
+    assert_eq!(world.replay(0), 1);
+    world.conclude(second, answered(200));
+    let again = world.claim().expect("the first again");
+    assert_eq!(again.delivery.seq, Seq(0));
+    assert!(again.progress.replayed);
+    world.conclude(again, answered(200));
+    world.run(HOUR, |_| answered(200));
+    assert_eq!(world.arrived, [1, 0, 2]);
+    assert_eq!(world.backlog(), (0, 0));
+}
+
+#[test]
+fn without_order_a_failing_event_waits_alone() {
+    let mut world = World::new();
+    let lane = Lane::unordered("door");
+    world.receive(50, lane);
+    world.run(Duration::from_millis(500), |seq| {
+        answered(if seq == 3 { 500 } else { 200 })
+    });
+    assert_eq!(world.arrived.len(), 49, "the others pass it");
+    let mut world = world.crash();
+    let heads = world.store.lane_heads(CLOUD).expect("readable");
+    assert!(heads.len() <= 2, "{heads:?}");
+    world.run(HOUR, |_| answered(200));
+    assert_eq!(world.backlog(), (0, 0));
+    assert!(world.arrived.contains(&3));
+}
+
+#[test]
+fn a_restart_goes_on_where_it_was_and_counts_on() {
+    let mut world = World::new();
+    world.receive(2, Lane(1));
+    world.run(Duration::from_secs(5), |_| answered(500));
+    let charged = world.tried.last().expect("it was tried").1.attempts;
+    assert!(0 < charged);
+    world.run(Duration::from_secs(2), |_| answered(500));
+    let mut world = world.crash();
+    world.run(HOUR, |_| answered(200));
+    assert_eq!(world.arrived, [0, 1]);
+    assert!(charged <= world.tried[0].1.attempts, "{:?}", world.tried);
+}
+
+#[test]
+fn a_hold_outlives_a_restart() {
+    let mut world = World::new();
+    world.receive(1, Lane(1));
+    let hold = Operation::Hold("cloud".to_owned());
+    world.commit(vec![Work::Operate(hold, ())]);
+    assert!(world.dispatcher.hold("cloud", true));
+    world.run(HOUR, |_| answered(200));
+    assert_eq!(world.tried, []);
+    let mut world = world.crash();
+    world.run(HOUR, |_| answered(200));
+    assert_eq!(world.tried, []);
+    assert!(world.dispatcher.destinations()[0].held_by_operator);
+    let release = Operation::Release("cloud".to_owned());
+    world.commit(vec![Work::Operate(release, ())]);
+    assert!(world.dispatcher.hold("cloud", false));
+    world.run(HOUR, |_| answered(200));
+    assert_eq!(world.arrived, [0]);
+    assert!(!world.dispatcher.hold("elsewhere", true));
+}
+
+#[test]
+fn a_discarded_delivery_is_not_tried() {
+    let mut world = World::new();
+    world.receive(3, Lane(1));
+    let target = Target {
+        seq: Seq(0),
+        destination: Some(DestinationRef {
+            number: CLOUD,
+            name: "cloud".to_owned(),
+        }),
+    };
+    world.commit(vec![Work::Operate(Operation::Discard(vec![target]), ())]);
+    world.run(HOUR, |_| answered(200));
+    assert_eq!(world.arrived, [1, 2]);
+}
