@@ -204,6 +204,15 @@ impl Clock for ManualClock {
     }
 }
 
+/// What the kernel calls this start of the machine, if it says so.
+///
+/// Source: random(4), `/proc/sys/kernel/random/boot_id`: a random UUID drawn at each boot.
+#[must_use]
+pub fn boot_id() -> Option<String> {
+    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    Some(text.trim().to_owned()).filter(|id| !id.is_empty())
+}
+
 /// Source: proc(5), `/proc/uptime`: seconds since boot, with two decimals.
 fn machine_uptime() -> Option<Duration> {
     let text = std::fs::read_to_string("/proc/uptime").ok()?;

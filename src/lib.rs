@@ -1,15 +1,80 @@
-//! gatepost
+//! gatepost: an on-site event gateway.
+//!
+//! It takes the events that the devices of a site push, has each one on disk before it answers,
+//! and delivers them upstream until that succeeds.
+//!
+//! # The seven rooms of an event's way
+//!
+//! ```text
+//! device ─► http ─► ingest ─► commit ─► store     one sync for all who wait; then the answers
+//!                               ▲         │
+//!                       settled │         │ seq, destination, lane
+//!                               │         ▼
+//!                            dispatch: whose turn is it, and may it be tried?
+//!                               ▲         │
+//!                       outcome │         ▼
+//! upstream ◄────────────── upstream ◄─ deliver
+//! ```
+//!
+//! 1. [`http`] reads what devices really send and hands on whole requests, one at a time for each
+//!    connection. It knows no routes.
+//! 2. [`ingest`] finds the route and the ids, decides between delivery and quarantine, and words
+//!    the answer.
+//! 3. [`commit`] is the only writer: new events, settlements and operators' wishes of a moment
+//!    become one transaction and one sync. Only then does anybody hear of it.
+//! 4. [`store`] is one redb file: immutable events, what waits, what is dead, what happened.
+//! 5. [`dispatch`] decides which delivery is tried next ([`lanes`], [`health`]) and what follows
+//!    from an attempt ([`retry`]).
+//! 6. [`deliver`] builds the request and makes one attempt.
+//! 7. [`upstream`] carries it over the network and says what came of it.
+//!
+//! # What holds everywhere
+//!
+//! - A non-2xx answer means "I do not have your bytes, send them again", and nothing else.
+//! - Acknowledged means on disk. There is no mode in which it does not.
+//! - An event ends delivered, discarded by an operator, or expired by a rule that an operator
+//!   wrote. A dead letter and a quarantine are places to wait, not ends.
+//! - An outage costs no event its attempts. Only an answer that blames the event counts.
+//! - A panic or a failed store ends the process. It is started again, and nothing was lost.
+//!
+//! # Where a line belongs
+//!
+//! A module uses only modules above it in this table; `tests/tidy.rs` holds the exact arrows.
+//!
+//! | | |
+//! |---|---|
+//! | words | [`clock`] [`rng`] [`event`] [`delivery`] [`audit`]: plain data |
+//! | rules | [`retry`] [`health`] [`lanes`] [`select`] [`route`] [`config`]: pure functions and state machines |
+//! | edges | [`store`] [`http`] [`upstream`] [`logger`]: disk, sockets, network, standard error |
+//! | flow | [`commit`] [`ingest`] [`dispatch`] [`deliver`]: the life of an event |
+//! | process | [`admin`] [`daemon`] [`cli`] [`demo`] |
+//!
+//! Time, chance, disk and network come in as arguments, so a simulation can be all four. Each
+//! foreign crate is named in one module only, so it can be replaced there.
+//!
+//! # Decisions that are not in the design
+//!
+//! - What an event's own record says (received, quarantined) is not written to the audit table
+//!   again: the trail begins with [`audit::Entry::of_arrival`]. One table less in each commit.
+//! - The deduplication key begins with the hash of the event id alone, so that an event can be
+//!   found by its id without an index whose random keys would cost more than the event.
+//! - Events without a destination are pending for a destination number that nobody ever gets
+//!   ([`ingest::HELD`]), and move on at the first start that has one for their route.
+
 pub mod audit;
 pub mod clock;
 pub mod commit;
 pub mod config;
+pub mod daemon;
 pub mod deliver;
 pub mod delivery;
+pub mod dispatch;
 pub mod event;
-pub mod logger;
 pub mod health;
 pub mod http;
+pub mod ingest;
 pub mod lanes;
+pub mod logger;
 pub mod retry;
 pub mod rng;
 pub mod route;

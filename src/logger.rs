@@ -2,7 +2,7 @@
 //!
 //! - Under systemd (`JOURNAL_STREAM` is set) each line begins with the journal's priority and has
 //!   no timestamp of its own; elsewhere it begins with the time and the level.
-//! - `RUST_LOG` chooses levels, as env_logger reads it; the default is `info`.
+//! - `RUST_LOG` chooses levels, as `env_logger` reads it; the default is `info`.
 //! - A line that would repeat is printed once, then counted and printed once a minute. Lines about
 //!   an event are exempt: the committer counts those that repeat.
 //!

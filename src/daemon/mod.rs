@@ -1,0 +1,271 @@
+//! The daemon: puts the rooms of an event's way together, starts their threads, and stops them.
+//!
+//! # Guarantees
+//!
+//! - Nothing listens before the store is open and what waits in it is known.
+//! - Stopping loses nothing: what was received is committed and answered, attempts in flight have
+//!   [`PATIENCE`] to end, and the store is closed so that the next start is quick.
+//! - When a thread ends that should not, everybody who waits hears that nothing was stored, and
+//!   the process ends.
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
+use log::{error, info};
+
+mod crew;
+mod dispatching;
+mod start;
+mod stop;
+mod threads;
+
+pub use stop::EXIT_INTERNAL;
+
+use crate::clock::{self, Clock, SystemClock};
+use crate::commit::Committer;
+use crate::config::{Config, Destination};
+use crate::deliver::Worker;
+use crate::dispatch::Dispatcher;
+use crate::event::DestinationNo;
+use crate::http::{self, Limits, Server};
+use crate::ingest::Intake;
+use crate::logger::Logger;
+use crate::rng::{Rng, entropy};
+use crate::route::{Routes, SamePath};
+use crate::store::{self, Store};
+use crate::upstream::{self, Http};
+use crew::{Crew, await_end};
+use dispatching::{Ask, Wires};
+use stop::Happened;
+use threads::Reception;
+
+/// How long attempts in flight may take to end once the daemon is asked to stop.
+pub const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long senders who wait have to hear that nothing was stored, before a failed store ends the
+/// process.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+
+/// Threads that read and admit what the event loop received.
+const ADMITTERS: usize = 2;
+
+/// How much work may wait for the committer: more than there are connections, so nobody who may
+/// wait is ever turned away.
+const WORK: usize = 4096;
+
+/// Runs the gateway that `config` describes until a signal stops it.
+///
+/// # Errors
+///
+/// What kept it from starting, or made it stop. Devices that waited have heard that nothing was
+/// stored.
+pub fn run(config: &Config) -> Result<(), Error> {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+    let logger = Logger::start(Arc::clone(&clock));
+    let (happened, events) = unbounded();
+    stop::watch_signals(happened.clone())?;
+    let gateway = Gateway::start(config, &clock, &Crew::new(happened))?;
+    match wait(&events, &logger, clock.as_ref()) {
+        Ok(()) => gateway.stop(&events),
+        Err(error) => {
+            gateway.answers.refuse_all();
+            gateway.answers.stop();
+            await_end(&events, "http", LAST_WORDS);
+            Err(error)
+        }
+    }
+}
+
+/// The running threads, and what they are reached by.
+struct Gateway {
+    answers: http::Answers,
+    asks: Sender<Ask>,
+}
+
+impl Gateway {
+    fn start(config: &Config, clock: &Arc<dyn Clock>, crew: &Crew) -> Result<Self, Error> {
+        let random = || entropy().map_err(|error| Error::System("there is no randomness", error));
+        let store = Arc::new(Store::open(&config.store.path, random()?)?);
+        let boot = start::boot_number(&store, clock::boot_id())?;
+        let numbers = start::numbers(&store, config)?;
+        let max_size = config.store.max_size;
+        let mut committer = Committer::new(Arc::clone(&store), Arc::clone(clock), max_size)?;
+        start::assign_held(&store, &mut committer, config, &numbers)?;
+        let destinations: Vec<_> = config
+            .destinations
+            .iter()
+            .filter_map(|to| Some((*numbers.get(&to.name)?, to)))
+            .collect();
+        let (store_, clock_) = (Arc::clone(&store), Arc::clone(clock));
+        let rng = Rng::from_seed(random()?);
+        let dispatcher = Dispatcher::new(store_, clock_, rng, &destinations)?;
+
+        let (to_admit, requests) = bounded(WORK);
+        let limits = Limits {
+            max_body: config.ingest.max_body,
+            ..Limits::default()
+        };
+        let server = Server::bind(&config.ingest.listen, limits, Arc::clone(clock), to_admit)?;
+        let answers = server.answers();
+        stop::end_on_panic(answers.clone());
+
+        let (work, to_commit) = bounded(WORK);
+        let (notices, to_heed) = bounded(WORK);
+        let reception = Reception {
+            answers: answers.clone(),
+            notices,
+        };
+        let commit_clock = Arc::clone(clock);
+        crew.spawn("commit", move || {
+            threads::commit(committer, &to_commit, commit_clock.as_ref(), reception)
+        })?;
+
+        let (asks, asked) = bounded(WORK);
+        let wires = Wires {
+            notices: to_heed,
+            work: work.clone(),
+            asks: asked,
+        };
+        let workers = workers(&destinations, &store, clock)?;
+        dispatching::start(dispatcher, workers, &store, wires, Arc::clone(clock), crew)?;
+
+        let intake = Arc::new(Intake::new(
+            Routes::new(config.routes.clone())?,
+            numbers,
+            boot,
+        ));
+        for _ in 0..ADMITTERS {
+            let (intake, requests, work) = (Arc::clone(&intake), requests.clone(), work.clone());
+            let (answers, clock) = (answers.clone(), Arc::clone(clock));
+            crew.spawn("admit", move || {
+                threads::admit(&intake, &requests, &work, &answers, clock.as_ref());
+                Ok(())
+            })?;
+        }
+        for address in server.addresses() {
+            info!(
+                "[config] listening on {address}, storing in {}",
+                config.store.path.display()
+            );
+        }
+        crew.spawn("http", move || Ok(server.run()?))?;
+        Ok(Self { answers, asks })
+    }
+
+    /// Lets everything end in the order of an event's way.
+    fn stop(self, events: &Receiver<Happened>) -> Result<(), Error> {
+        info!("[config] stopping");
+        self.answers.drain();
+        await_end(events, "http", PATIENCE);
+        self.answers.stop();
+        // A dispatcher that has ended by itself needs no telling.
+        let _ = self.asks.send(Ask::Stop(PATIENCE));
+        await_end(events, "dispatch", PATIENCE + PATIENCE);
+        let committed = await_end(events, "commit", PATIENCE + PATIENCE);
+        info!("[config] stopped");
+        committed.unwrap_or(Err(Error::Ended("commit")))
+    }
+}
+
+/// What makes the attempts for each destination, and how many of them at once.
+fn workers(
+    destinations: &[(DestinationNo, &Destination)],
+    store: &Store,
+    clock: &Arc<dyn Clock>,
+) -> Result<Vec<(DestinationNo, usize, Worker)>, Error> {
+    let worker = |(number, destination): &(DestinationNo, &Destination)| {
+        let worker = Worker {
+            gateway: store.gateway(),
+            destination: Arc::new((*destination).clone()),
+            transport: Arc::new(Http::new(destination)?),
+            clock: Arc::clone(clock),
+        };
+        Ok((*number, destination.workers, worker))
+    };
+    destinations.iter().map(worker).collect()
+}
+
+/// Waits for a signal, or for the end of a thread that should not have ended.
+fn wait(events: &Receiver<Happened>, logger: &Logger, clock: &dyn Clock) -> Result<(), Error> {
+    loop {
+        match events.recv_timeout(Duration::from_secs(1)) {
+            Ok(Happened::Signal) | Err(RecvTimeoutError::Disconnected) => return Ok(()),
+            Ok(Happened::Ended(name, result)) => {
+                error!("[store] the {name} thread ended, so the process does");
+                return result.and(Err(Error::Ended(name)));
+            }
+            Err(RecvTimeoutError::Timeout) => logger.tick(clock.moment()),
+        }
+    }
+}
+
+/// Why the daemon could not start or go on.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// The store.
+    Store(store::Error),
+    /// The device plane.
+    Http(http::Error),
+    /// A destination.
+    Upstream(upstream::Error),
+    /// The routes.
+    Routes(SamePath),
+    /// A thread that must run has ended.
+    Ended(&'static str),
+    /// The operating system refused something; says what.
+    System(&'static str, io::Error),
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Store(error) => error.fmt(f),
+            Self::Http(error) => error.fmt(f),
+            Self::Upstream(error) => error.fmt(f),
+            Self::Routes(error) => error.fmt(f),
+            Self::Ended(thread) => write!(f, "the {thread} thread ended by itself"),
+            Self::System(what, _) => f.write_str(what),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Store(error) => error.source(),
+            Self::Http(error) => error.source(),
+            Self::Upstream(error) => error.source(),
+            Self::Routes(error) => error.source(),
+            Self::Ended(_) => None,
+            Self::System(_, error) => Some(error),
+        }
+    }
+}
+
+impl From<store::Error> for Error {
+    fn from(error: store::Error) -> Self {
+        Self::Store(error)
+    }
+}
+
+impl From<http::Error> for Error {
+    fn from(error: http::Error) -> Self {
+        Self::Http(error)
+    }
+}
+
+impl From<upstream::Error> for Error {
+    fn from(error: upstream::Error) -> Self {
+        Self::Upstream(error)
+    }
+}
+
+impl From<SamePath> for Error {
+    fn from(error: SamePath) -> Self {
+        Self::Routes(error)
+    }
+}

@@ -1,0 +1,123 @@
+//! What a start does to the store before anything listens: counts the boot, gives destinations
+//! their numbers, and sends on its way what had nowhere to go before.
+
+use std::collections::BTreeMap;
+
+use log::info;
+
+use crate::commit::{Assignment, Committer, Operation, Work};
+use crate::config::Config;
+use crate::delivery::DeliveryId;
+use crate::event::DestinationNo;
+use crate::ingest::HELD;
+use crate::store::{Error, Store, Sync};
+
+/// How many held deliveries are sent on their way in one transaction.
+const AT_ONCE: usize = 500;
+
+/// The number of this start of the machine: 1 for the first that the store has seen. `boot_id` is
+/// what the kernel calls it; a start without one counts as a new one.
+pub(super) fn boot_number(store: &Store, boot_id: Option<String>) -> Result<u64, Error> {
+    let last: Option<(Option<String>, u64)> = store.meta("boot")?;
+    let (last_id, number) = last.unwrap_or_default();
+    if 0 < number && boot_id.is_some() && boot_id == last_id {
+        return Ok(number);
+    }
+    let number = number + 1;
+    store.write(Sync::Usual, |tables| {
+        tables.put_meta("boot", &(boot_id, number))
+    })?;
+    Ok(number)
+}
+
+/// The numbers of the configured destinations. A name keeps its number for ever, so its events
+/// find it again after it was taken out of the configuration and put back.
+pub(super) fn numbers(
+    store: &Store,
+    config: &Config,
+) -> Result<BTreeMap<String, DestinationNo>, Error> {
+    let known: BTreeMap<String, DestinationNo> = store.metas("destination/")?.into_iter().collect();
+    let mut last = known.values().copied().max().unwrap_or(HELD);
+    let mut numbers = BTreeMap::new();
+    let mut new = Vec::new();
+    for destination in &config.destinations {
+        let name = &destination.name;
+        let number = known.get(name).copied().unwrap_or_else(|| {
+            last = DestinationNo(last.0 + 1);
+            new.push((format!("destination/{name}"), last));
+            last
+        });
+        numbers.insert(name.clone(), number);
+    }
+    if !new.is_empty() {
+        store.write(Sync::Usual, |tables| {
+            new.iter()
+                .try_for_each(|(name, number)| tables.put_meta(name, number))
+        })?;
+    }
+    Ok(numbers)
+}
+
+/// Makes deliveries for events that came when their route led nowhere, if it leads somewhere now.
+/// Returns how many events.
+pub(super) fn assign_held(
+    store: &Store,
+    committer: &mut Committer,
+    config: &Config,
+    numbers: &BTreeMap<String, DestinationNo>,
+) -> Result<u64, Error> {
+    let mut after = None;
+    let mut assigned = 0;
+    loop {
+        let held = held_after(store, after)?;
+        let Some(last) = held.last().copied() else {
+            break;
+        };
+        after = Some(last);
+        let mut assignments = Vec::new();
+        for held in held {
+            let to = destinations_now(store, held, config, numbers)?;
+            if !to.is_empty() {
+                assignments.push(Assignment { held, to });
+            }
+        }
+        if !assignments.is_empty() {
+            assigned += assignments.len() as u64;
+            let work = Work::Operate(Operation::Assign(assignments), ());
+            committer.step(vec![work]).map_err(|failed| failed.error)?;
+        }
+    }
+    if 0 < assigned {
+        info!("[store] {assigned} events that were held have a destination now");
+    }
+    Ok(assigned)
+}
+
+fn held_after(store: &Store, after: Option<DeliveryId>) -> Result<Vec<DeliveryId>, Error> {
+    // HELD is the lowest number, so its rows are the first.
+    let rows = store
+        .pending_after(after, AT_ONCE)?
+        .into_iter()
+        .map(|pending| pending.id);
+    Ok(rows.take_while(|id| id.destination == HELD).collect())
+}
+
+fn destinations_now(
+    store: &Store,
+    held: DeliveryId,
+    config: &Config,
+    numbers: &BTreeMap<String, DestinationNo>,
+) -> Result<Vec<DestinationNo>, Error> {
+    let event = match store.event(held.seq) {
+        Err(Error::Corrupt { .. }) | Ok(None) => return Ok(Vec::new()),
+        other => other?.expect("none was ruled out"),
+    };
+    let route = config
+        .routes
+        .iter()
+        .find(|route| Some(&route.name) == event.route.as_ref());
+    let names = route.map(|route| route.to.iter()).into_iter().flatten();
+    Ok(names
+        .filter_map(|name| numbers.get(name).copied())
+        .collect())
+}

@@ -1,0 +1,144 @@
+//! The threads of the daemon, each a loop around a step that a simulation calls too.
+
+use std::sync::Arc;
+
+use crossbeam_channel::{Receiver, Sender};
+use log::warn;
+
+use super::Error;
+use crate::clock::Clock;
+use crate::commit::{Committer, Done, Ear, Notice, Report, Work, run};
+use crate::deliver::{Parcel, Worker};
+use crate::dispatch::{Concluded, Job};
+use crate::event::Request;
+use crate::http::{Answer, Answers, Ticket};
+use crate::ingest::{self, Admitted, Intake, Promise};
+use crate::store::{self, Store};
+
+/// Who waits for the committer.
+#[derive(Debug)]
+pub(super) enum Waiter {
+    /// A device, for its answer.
+    Device(Ticket, Promise),
+    /// An operator, for a report; none if the store failed.
+    Operator(Sender<Option<Report>>),
+}
+
+/// Reads requests and asks the committer to store what is in them.
+pub(super) fn admit(
+    intake: &Intake,
+    requests: &Receiver<Vec<(Ticket, Request)>>,
+    work: &Sender<Work<Waiter>>,
+    answers: &Answers,
+    clock: &dyn Clock,
+) {
+    for batch in requests {
+        let (received, now) = (clock.reading(), clock.moment());
+        let mut at_once = Vec::new();
+        for (ticket, request) in batch {
+            match intake.admit(request, received, now) {
+                Admitted::Answer(answer) => at_once.push((ticket, answer)),
+                Admitted::Event(admission, promise) => {
+                    let admit = Work::Admit(admission, Waiter::Device(ticket, promise));
+                    if work.send(admit).is_err() {
+                        at_once.push((ticket, Answer::refusal()));
+                    }
+                }
+            }
+        }
+        if !at_once.is_empty() {
+            answers.send(at_once);
+        }
+    }
+}
+
+/// Commits until everybody who could ask for it is gone.
+pub(super) fn commit(
+    mut committer: Committer,
+    work: &Receiver<Work<Waiter>>,
+    clock: &dyn Clock,
+    mut reception: Reception,
+) -> Result<(), Error> {
+    Ok(run(&mut committer, work, clock, &mut reception)?)
+}
+
+/// Where the committer's answers and notices go.
+pub(super) struct Reception {
+    /// To devices.
+    pub(super) answers: Answers,
+    /// To the dispatcher.
+    pub(super) notices: Sender<Vec<Notice>>,
+}
+
+impl Ear<Waiter> for Reception {
+    fn answer(&mut self, answers: Vec<(Waiter, Option<Done>)>) {
+        let mut to_devices = Vec::with_capacity(answers.len());
+        for (waiter, done) in answers {
+            match waiter {
+                Waiter::Device(ticket, promise) => {
+                    if done == Some(Done::Full) {
+                        warn!("[store] full: an event was refused, its sender will come again");
+                    }
+                    to_devices.push((ticket, ingest::answer(&promise, done.as_ref())));
+                }
+                Waiter::Operator(operator) => {
+                    let report = match done {
+                        Some(Done::Operated(report)) => Some(report),
+                        _ => None,
+                    };
+                    // An operator who left is not told.
+                    let _ = operator.send(report);
+                }
+            }
+        }
+        if !to_devices.is_empty() {
+            self.answers.send(to_devices);
+        }
+    }
+
+    fn notice(&mut self, notices: Vec<Notice>) {
+        if !notices.is_empty() {
+            // While stopping the dispatcher may be gone; then nothing is dispatched any more.
+            let _ = self.notices.send(notices);
+        }
+    }
+
+    fn senders(&self) -> usize {
+        self.answers.open_connections()
+    }
+}
+
+/// Makes attempts until there are no more jobs.
+pub(super) fn work(
+    worker: &Worker,
+    store: &Arc<Store>,
+    jobs: &Receiver<Job>,
+    concluded: &Sender<Concluded>,
+) -> Result<(), Error> {
+    for job in jobs {
+        let parcel = match fetch(store, &job) {
+            Ok(parcel) => Ok(parcel),
+            Err(store::Error::Corrupt { table, reason }) => {
+                Err(format!("its record in `{table}` is damaged: {reason}"))
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let (attempt, name) = worker.attempt(job.delivery, job.progress, parcel);
+        if concluded.send(Concluded { attempt, name }).is_err() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Reads what is to be sent, and holds nothing of the store afterwards.
+fn fetch(store: &Store, job: &Job) -> Result<Parcel, store::Error> {
+    let seq = job.delivery.seq;
+    let missing = || store::Error::Corrupt {
+        table: "events",
+        reason: format!("there is no record of seq {seq}"),
+    };
+    let event = store.event(seq)?.ok_or_else(missing)?;
+    let body = store.body(seq, &event)?;
+    Ok(Parcel { event, body })
+}
