@@ -54,7 +54,10 @@ impl Figure {
             Self::Number(_) => None,
         };
         ms.map(Duration::from_millis).ok_or_else(|| {
-            format!("{self} is not a duration; write it as \"250ms\", \"30s\", \"5m\", \"24h\" or \"30d\"")
+            format!(
+                "{self} is not a duration; \
+                 write it as \"250ms\", \"30s\", \"5m\", \"24h\" or \"30d\""
+            )
         })
     }
 }

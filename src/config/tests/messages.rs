@@ -165,6 +165,14 @@ fn what_is_wrong_with_how_a_destination_is_served_is_named() {
             "retry.max_attempts = 0",
             "retry.max_attempts: 0 is not between 1 and 4294967295",
         ),
+        ("token_file = \"\"", "token_file: the path is empty"),
+    ];
+    assert_destination_problems(rows);
+}
+
+#[test]
+fn a_header_that_cannot_be_sent_is_named() {
+    let rows: &[(&str, &str)] = &[
         (
             "headers.Idempotency-Key = \"x\"",
             "headers: \"Idempotency-Key\": gatepost sets this header itself",
@@ -193,8 +201,12 @@ fn what_is_wrong_with_how_a_destination_is_served_is_named() {
             "headers.Authorization = \"x\"\ntoken_file = \"t\"",
             "headers: \"Authorization\": token_file sets this header; leave one of them out",
         ),
-        ("token_file = \"\"", "token_file: the path is empty"),
     ];
+    assert_destination_problems(rows);
+}
+
+/// Each row: what is added to a destination that is right, and what is wrong with it.
+fn assert_destination_problems(rows: &[(&str, &str)]) {
     for (text, message) in rows {
         let text = format!("[[destination]]\nname = \"a\"\nurl = \"http://a\"\n{text}\n");
         assert_eq!(

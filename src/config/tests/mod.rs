@@ -97,43 +97,42 @@ fn a_file_without_routes_leads_to_all_its_destinations() {
     assert_eq!(config.to_string(), "ingest: /ingest/{*} -> a, b");
 }
 
+const EVERY_KEY: &str = r#"
+[ingest]
+listen = ["127.0.0.1:0", "[::1]:0"]
+max_body = 1000
+[store]
+path = "data/e.redb"
+max_size = "4 kB"
+keep_delivered = "0s"
+keep_audit = "250ms"
+[[destination]]
+name = "a"
+url = "http://a"
+workers = 256
+timeout = "5m"
+headers = { Authorization = "Basic eA==" }
+retry = { first = "2s", max = "2s", jitter = 0, max_attempts = 1 }
+[[destination]]
+name = "b"
+url = "http://b"
+token_file = "b.token"
+[[route]]
+name = "r"
+path = "/r/{device}"
+require = []
+order = "none"
+status = "verdict"
+to = ["b", "a"]
+[[route]]
+name = "s"
+path = "/r/{*}"
+order = "route"
+"#;
+
 #[test]
 fn every_key_is_heard() {
-    let config = parse(
-        r#"
-        [ingest]
-        listen = ["127.0.0.1:0", "[::1]:0"]
-        max_body = 1000
-        [store]
-        path = "data/e.redb"
-        max_size = "4 kB"
-        keep_delivered = "0s"
-        keep_audit = "250ms"
-        [[destination]]
-        name = "a"
-        url = "http://a"
-        workers = 256
-        timeout = "5m"
-        headers = { Authorization = "Basic eA==" }
-        retry = { first = "2s", max = "2s", jitter = 0, max_attempts = 1 }
-        [[destination]]
-        name = "b"
-        url = "http://b"
-        token_file = "b.token"
-        [[route]]
-        name = "r"
-        path = "/r/{device}"
-        require = []
-        order = "none"
-        status = "verdict"
-        to = ["b", "a"]
-        [[route]]
-        name = "s"
-        path = "/r/{*}"
-        order = "route"
-        "#,
-    )
-    .expect("it is right");
+    let config = parse(EVERY_KEY).expect("it is right");
     assert_eq!(config.ingest.listen.len(), 2);
     assert_eq!(config.ingest.max_body, 1_000);
     let store = StoreConfig {
