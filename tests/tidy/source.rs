@@ -11,16 +11,13 @@ pub(crate) fn code_of(text: &str) -> String {
         let end = comment_end(&chars, at)
             .or_else(|| raw_string_end(&chars, at))
             .or_else(|| quoted_end(&chars, at));
-        match end {
-            Some(end) => {
-                let blank = |c: &char| if *c == '\n' { '\n' } else { ' ' };
-                code.extend(chars[at..end].iter().map(blank));
-                at = end;
-            }
-            None => {
-                code.push(chars[at]);
-                at += 1;
-            }
+        if let Some(end) = end {
+            let blank = |c: &char| if *c == '\n' { '\n' } else { ' ' };
+            code.extend(chars[at..end].iter().map(blank));
+            at = end;
+        } else {
+            code.push(chars[at]);
+            at += 1;
         }
     }
     code
@@ -137,7 +134,10 @@ pub(crate) fn roots(code: &str, place: &[&str], root: &str) -> BTreeMap<String, 
                 blocks.push(is_module);
                 false
             }
-            "}" => blocks.pop() == Some(false) && false,
+            "}" => {
+                blocks.pop();
+                false
+            }
             "super" => {
                 let mut supers = 1;
                 while text(after) == "::" && text(after + 1) == "super" {
