@@ -97,6 +97,7 @@ const TOP: &[&str] = &[
     "fuzz",
     "gatepost-data",
     "profiles",
+    "proptest-regressions",
     "src",
     "systemd",
     "target",

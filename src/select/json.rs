@@ -3,7 +3,8 @@
 //! # Guarantees
 //!
 //! - One walk serves all pointers. It borrows from the body and keeps nothing of what nobody asked
-//!   for, so a body of 16 MiB costs no more memory than one of 16 bytes.
+//!   for, so a body of 16 MiB costs no more memory than one of 16 bytes. (A member's name with
+//!   escapes in it is decoded to be compared, and forgotten.)
 //! - The whole body is one JSON value, or no pointer finds anything: half a body may name the
 //!   wrong event.
 //! - It descends at most [`DEEPEST`] levels.

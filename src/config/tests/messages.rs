@@ -194,6 +194,14 @@ fn a_header_that_cannot_be_sent_is_named() {
             "headers: \"X-Site\": a header's value is ASCII in one line, without blanks around it",
         ),
         (
+            "headers.X-Site = \" a\"",
+            "headers: \"X-Site\": a header's value is ASCII in one line, without blanks around it",
+        ),
+        (
+            "headers.X-Site = \"Größe\"",
+            "headers: \"X-Site\": a header's value is ASCII in one line, without blanks around it",
+        ),
+        (
             "headers = { X-Site = \"a\", x-site = \"b\" }",
             "headers: \"x-site\": it is there twice; case makes no difference",
         ),
