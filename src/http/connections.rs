@@ -1,5 +1,6 @@
 //! All connections, and who holds how many of them.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -73,14 +74,12 @@ impl Connections {
     /// Who has to go first when there are too many: of the addresses with an idle connection the
     /// one that holds most connections, and there the one that has been idle longest.
     pub(super) fn most_dispensable(&self) -> Option<usize> {
-        self.iter()
-            .filter_map(|(slot, connection)| {
-                let since = connection.idle_since()?;
-                let holds = self.by_address.get(&address(connection)).copied();
-                Some((holds.unwrap_or(0), since, slot))
-            })
-            .max_by(|one, other| order(*one).cmp(&order(*other)))
-            .map(|(_, _, slot)| slot)
+        let idle = self.iter().filter_map(|(slot, connection)| {
+            let since = connection.idle_since()?;
+            let holds = self.by_address.get(&address(connection)).copied();
+            Some((holds.unwrap_or(0), since, slot))
+        });
+        most_dispensable(idle)
     }
 
     fn count(&self) {
@@ -88,12 +87,39 @@ impl Connections {
     }
 }
 
-/// Most connections first, then longest idle.
-fn order((holds, since, _): (usize, Moment, usize)) -> (usize, std::cmp::Reverse<Moment>) {
-    (holds, std::cmp::Reverse(since))
+/// The slot with most connections beside it, and among those the one idle for longest. Takes how
+/// many connections its address holds, since when it is idle, and the slot.
+fn most_dispensable(idle: impl Iterator<Item = (usize, Moment, usize)>) -> Option<usize> {
+    idle.max_by_key(|(holds, since, _)| (*holds, Reverse(*since)))
+        .map(|(_, _, slot)| slot)
 }
 
 /// An IPv4 sender is the same one on a socket for both families.
 fn address(connection: &Connection) -> IpAddr {
     connection.peer.ip().to_canonical()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn who_holds_most_gives_up_what_is_idle_longest() {
+        type Row<'a> = (&'a [(usize, Moment, usize)], Option<usize>);
+        let at = |seconds| Moment::at(Duration::from_secs(seconds));
+        let rows: &[Row<'_>] = &[
+            (&[], None),
+            (&[(1, at(5), 0)], Some(0)),
+            (&[(1, at(5), 0), (1, at(3), 1), (1, at(4), 2)], Some(1)),
+            (
+                &[(1, at(1), 0), (7, at(3), 1), (7, at(2), 2), (2, at(0), 3)],
+                Some(2),
+            ),
+        ];
+        for (idle, wanted) in rows {
+            assert_eq!(most_dispensable(idle.iter().copied()), *wanted, "{idle:?}");
+        }
+    }
 }

@@ -1,0 +1,246 @@
+//! More senders than there is room for: connections, descriptors, memory, turns.
+
+use std::io::Write as _;
+use std::net::{Shutdown, TcpStream};
+use std::process::Command;
+use std::time::Duration;
+
+use gatepost::http::Limits;
+
+use crate::senders::limits;
+use crate::wire::{POST, Running, accepted, closed, echo, is_silent, refused, say};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+#[test]
+fn sixty_four_that_reconnect_together_are_all_answered() {
+    let server = Running::echo(limits());
+    let mut streams: Vec<TcpStream> = (0..64).map(|_| server.connect()).collect();
+    for round in 0..20 {
+        let body = format!("{round:0350}");
+        let request = format!("POST /a HTTP/1.1\r\nContent-Length: 350\r\n\r\n{body}");
+        for stream in &mut streams {
+            say(stream, &request);
+        }
+        for stream in &mut streams {
+            assert_eq!(accepted(stream), body.as_bytes());
+        }
+    }
+    assert_eq!(server.answers.open_connections(), 64);
+}
+
+#[test]
+fn a_fast_sender_starves_nobody() {
+    let server = Running::echo(Limits {
+        oversize_read: u64::MAX,
+        ..limits()
+    });
+    let mut fast = server.send("POST /a HTTP/1.1\r\nContent-Length: 30000000000\r\n\r\n");
+    let other_end = fast.try_clone().expect("a socket can be cloned");
+    let sender = std::thread::spawn(move || while fast.write_all(&vec![b'x'; 65_536]).is_ok() {});
+    let mut stream = server.connect();
+    for _ in 0..200 {
+        say(&mut stream, POST);
+        accepted(&mut stream);
+    }
+    other_end.shutdown(Shutdown::Both).expect("it is open");
+    sender.join().expect("it ends when its socket does");
+}
+
+#[test]
+fn a_thousand_idle_connections_are_in_nobodys_way() {
+    in_a_child("crowd::a_thousand_idle", 8192, || {
+        let server = Running::echo(Limits::default());
+        let before = resident_kb();
+        let idle: Vec<TcpStream> = (0..1000).map(|_| server.connect()).collect();
+        server.wait_for_connections(1000);
+        let grown = resident_kb() - before;
+        assert!(grown < 1000, "1000 idle connections cost {grown} kB");
+        let mut stream = server.connect();
+        for _ in 0..100 {
+            say(&mut stream, POST);
+            accepted(&mut stream);
+        }
+        drop(idle);
+        server.wait_for_connections(1);
+    });
+}
+
+#[test]
+fn running_out_of_descriptors_makes_nobody_deaf() {
+    in_a_child("crowd::running_out", 64, || {
+        let server = Running::echo(Limits::default());
+        // Both ends of a connection are ours. What is busy is never closed, so one that cannot be
+        // let in waits until an idle one has made room.
+        let mut busy = server.send(&POST[..20]);
+        let mut streams = Vec::new();
+        for number in 0..400 {
+            match TcpStream::connect(server.address) {
+                Ok(mut stream) => {
+                    say(&mut stream, POST);
+                    streams.push(stream);
+                }
+                Err(_) => streams.drain(..streams.len() / 2).for_each(drop),
+            }
+            assert!(number < 10 || !streams.is_empty());
+        }
+        drop(streams);
+        accepted(&mut server.send(POST));
+        say(&mut busy, &POST[20..]);
+        assert_eq!(accepted(&mut busy), b"hi");
+    });
+}
+
+#[test]
+fn the_longest_idle_makes_room_and_who_is_busy_stays() {
+    let server = Running::false_time(Limits {
+        connections: 3,
+        ..limits()
+    });
+    let mut first = server.send(POST);
+    accepted(&mut first);
+    server.pass(SECOND);
+    server.wait_for_connections(1);
+    let mut second = server.send(POST);
+    accepted(&mut second);
+    let mut busy = server.send(&POST[..20]);
+    server.wait_for_connections(3);
+
+    let mut fourth = server.send(POST);
+    accepted(&mut fourth);
+    closed(&mut first, "idle for longest");
+    assert!(is_silent(&mut second));
+    say(&mut busy, &POST[20..]);
+    accepted(&mut busy);
+    server.wait_for_connections(3);
+}
+
+#[test]
+fn with_everybody_busy_a_new_sender_waits_until_there_is_room() {
+    let server = Running::by_hand(Limits {
+        connections: 2,
+        ..limits()
+    });
+    let mut one = server.send(POST);
+    let (ticket, request) = server.next();
+    let _two = server.send(POST);
+    server.next();
+    let mut third = server.send(POST);
+    server.answers.send(Vec::new());
+    assert!(is_silent(&mut third));
+    assert_eq!(server.unseen(), 0);
+    server.answers.send(vec![(ticket, echo(&request))]);
+    assert_eq!(accepted(&mut one), b"hi");
+    let (ticket, request) = server.next();
+    server.answers.send(vec![(ticket, echo(&request))]);
+    assert_eq!(accepted(&mut third), b"hi");
+    closed(&mut one, "it made room");
+}
+
+/// Two large bodies fit into the memory for bodies.
+fn narrow() -> Limits {
+    Limits {
+        body_memory: 465_536,
+        ..limits()
+    }
+}
+
+fn large(length: usize) -> String {
+    format!("POST /a HTTP/1.1\r\nContent-Length: {length}\r\n\r\n")
+}
+
+#[test]
+fn large_uploads_wait_for_memory_and_small_events_do_not() {
+    let server = Running::by_hand(narrow());
+    let mut slow: Vec<TcpStream> = (0..2).map(|_| server.send(large(150_000))).collect();
+    server.pass(Duration::ZERO);
+    let mut third = server.send(large(150_000));
+    third
+        .write_all(&vec![b'x'; 150_000])
+        .expect("the kernel takes it");
+    server.pass(9 * SECOND);
+    assert_eq!(server.unseen(), 0);
+    for _ in 0..3 {
+        let mut small = server.send(POST);
+        let (ticket, request) = server.next();
+        server.answers.send(vec![(ticket, echo(&request))]);
+        accepted(&mut small);
+    }
+    // A sender that leaves gives its memory back.
+    drop(slow.pop());
+    let (ticket, request) = server.next();
+    assert_eq!(request.body.len(), 150_000);
+    server.answers.send(vec![(ticket, echo(&request))]);
+    assert_eq!(accepted(&mut third).len(), 150_000);
+}
+
+#[test]
+fn who_waits_for_memory_too_long_is_refused() {
+    let server = Running::by_hand(narrow());
+    let _slow: Vec<TcpStream> = (0..2).map(|_| server.send(large(150_000))).collect();
+    server.pass(Duration::ZERO);
+    let mut third = server.send(large(150_000));
+    server.pass(9 * SECOND);
+    assert!(is_silent(&mut third));
+    server.pass(SECOND);
+    third.shutdown(Shutdown::Write).expect("it is open");
+    refused(&mut third, "10 s without memory");
+}
+
+#[test]
+fn the_memory_of_a_body_is_free_once_it_is_answered_even_if_its_sender_has_left() {
+    let server = Running::by_hand(narrow());
+    let body = "x".repeat(150_000);
+    let mut gone = Vec::new();
+    for _ in 0..2 {
+        let stream = server.send(POST.to_owned() + &large(150_000) + &body);
+        let (ticket, request) = server.next();
+        server.answers.send(vec![(ticket, echo(&request))]);
+        gone.push(server.next());
+        // An answer that nobody has read makes this a reset.
+        drop(stream);
+    }
+    server.wait_for_connections(0);
+    let mut third = server.send(large(150_000) + &body);
+    server.pass(Duration::ZERO);
+    assert_eq!(server.unseen(), 0, "both bodies are still in memory");
+    for (ticket, request) in gone {
+        server.answers.send(vec![(ticket, echo(&request))]);
+    }
+    let (ticket, request) = server.next();
+    server.answers.send(vec![(ticket, echo(&request))]);
+    assert_eq!(accepted(&mut third).len(), 150_000);
+}
+
+/// Runs the rest of the test of that name in a process of its own with so many descriptors.
+fn in_a_child(name: &str, descriptors: u32, test: impl FnOnce()) {
+    const INSIDE: &str = "GATEPOST_TEST_INSIDE";
+    if std::env::var_os(INSIDE).is_some() {
+        return test();
+    }
+    let binary = std::env::current_exe().expect("a test knows its binary");
+    let output = Command::new("sh")
+        .arg("-c")
+        .arg(format!(
+            "ulimit -n {descriptors} && exec \"$0\" --nocapture \"$1\""
+        ))
+        .arg(binary)
+        .arg(name)
+        .env(INSIDE, "1")
+        .output()
+        .expect("there is a shell");
+    let printed = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{printed}\n{errors}");
+    assert!(printed.contains("1 passed"), "{printed}");
+}
+
+/// Source: proc(5), `/proc/pid/status`.
+fn resident_kb() -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").expect("this is Linux");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let number = line.and_then(|line| line.trim().strip_suffix(" kB"));
+    number
+        .and_then(|number| number.parse().ok())
+        .expect("a number of kB")
+}
