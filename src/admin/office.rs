@@ -1,0 +1,47 @@
+//! Who can change things.
+
+use std::fmt;
+
+use super::views::DestinationState;
+use crate::commit::{Operation, Report};
+use crate::store;
+
+/// Who can change things: the running daemon's committer, or, when none runs, this process.
+pub trait Office: Send + Sync {
+    /// Does what an operator wants and returns once it is on disk.
+    fn operate(&self, operation: Operation) -> Result<Report, Unavailable>;
+
+    /// What the dispatcher knows; none when no daemon runs.
+    fn destinations(&self) -> Option<Vec<DestinationState>>;
+
+    /// Tells a running dispatcher that a destination is held or released. The store has been told
+    /// before, with [`Operation::Hold`] or [`Operation::Release`].
+    fn hold(&self, name: &str, held: bool) -> Result<(), Unavailable>;
+}
+
+/// Why nothing can be changed.
+#[derive(Debug)]
+pub enum Unavailable {
+    /// The daemon stops.
+    Stopping,
+    /// The store failed. Whether the change was made is not known.
+    Store(store::Error),
+}
+
+impl fmt::Display for Unavailable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Stopping => f.write_str("the daemon is stopping; try again once it has started"),
+            Self::Store(_) => f.write_str("the store failed; look again whether it was done"),
+        }
+    }
+}
+
+impl std::error::Error for Unavailable {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Stopping => None,
+            Self::Store(error) => Some(error),
+        }
+    }
+}
