@@ -2,9 +2,9 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use super::views::DestinationState;
 use super::{Office, Unavailable};
 use crate::commit::{Committer, Done, Operation, Report, Work};
+use crate::dispatch::DestinationState;
 
 /// The office of a process that has opened the store itself.
 pub struct Alone {

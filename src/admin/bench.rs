@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 
-use super::views::{DestinationState, Problem};
+use super::views::Problem;
 use super::{Kind, Office, Request, Response, State, Unavailable, Via, answer};
 use crate::audit::{Action, Entry, Then};
 use crate::clock::{Clock as _, ManualClock, Timestamp};
@@ -14,6 +14,7 @@ use crate::commit::{
     Admission, Change, Committer, DedupKey, Done, Operation, Report, Settlement, Work,
 };
 use crate::delivery::{DeadLetter, DeadReason, DeliveryId, Progress};
+use crate::dispatch::DestinationState;
 use crate::event::{Address, DestinationNo, Digest, Event, Header, Lane, Quarantine, Seq};
 use crate::store::{Store, Sync};
 

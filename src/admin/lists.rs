@@ -5,12 +5,13 @@ use std::collections::BTreeSet;
 use super::names::Names;
 use super::query::{Query, cursor, delivery, destination};
 use super::views::{
-    DeadRow, DestinationState, DestinationStatus, EventHead, Letter, Oldest, Page, QuarantineRow,
-    QueueRow, Status, Time,
+    DeadRow, DestinationStatus, EventHead, Letter, Oldest, Page, QuarantineRow, QueueRow, Status,
+    Time,
 };
 use super::{Refusal, State};
 use crate::delivery::DeadLetter;
 use crate::event::{DestinationNo, Event, Seq, name};
+use crate::health;
 use crate::store;
 
 /// `GET /api/status`.
@@ -27,11 +28,11 @@ pub(super) fn status(state: &State) -> Result<Status, store::Error> {
         .iter()
         .map(|(number, _)| *number)
         .collect();
-    let numbers: BTreeSet<DestinationNo> = configured
-        .iter()
-        .copied()
-        .chain(waiting.map(|(number, _)| *number))
-        .collect();
+    let mut numbers: BTreeSet<DestinationNo> = waiting.map(|(number, _)| *number).collect();
+    numbers.extend(&configured);
+    if running.is_none() {
+        numbers.extend(names.all().map(|to| to.number));
+    }
     let mut destinations = Vec::new();
     for number in numbers {
         let name = names.of(number);
@@ -40,13 +41,13 @@ pub(super) fn status(state: &State) -> Result<Status, store::Error> {
         destinations.push(DestinationStatus {
             configured: configured.contains(&number),
             held: held.iter().any(|(held, _)| *held == name),
-            state: live.map(|live| live.state.clone()),
+            state: live.map(|live| word(live.state).to_owned()),
             why: live.map(|live| live.why.clone()).unwrap_or_default(),
             pending: backlog.pending,
             dead: backlog.dead,
             in_flight: live.map_or(0, |live| live.in_flight),
             lanes: live.map_or(0, |live| live.lanes),
-            oldest: oldest(state, number, live)?,
+            oldest: oldest(state, number)?,
             name,
         });
     }
@@ -64,19 +65,10 @@ pub(super) fn status(state: &State) -> Result<Status, store::Error> {
     })
 }
 
-/// The oldest event that waits for a destination: as the dispatcher knows it, or, if none runs,
-/// as the store has it, one seek for each lane.
-fn oldest(
-    state: &State,
-    number: DestinationNo,
-    live: Option<&DestinationState>,
-) -> Result<Option<Oldest>, store::Error> {
-    let seq = if let Some(live) = live {
-        live.oldest
-    } else {
-        let heads = state.store.lane_heads(number)?;
-        heads.iter().map(|head| head.id.seq).min()
-    };
+/// The oldest event that waits for a destination: one seek for each lane.
+fn oldest(state: &State, number: DestinationNo) -> Result<Option<Oldest>, store::Error> {
+    let heads = state.store.lane_heads(number)?;
+    let seq = heads.iter().map(|head| head.id.seq).min();
     let Some(seq) = seq else {
         return Ok(None);
     };
@@ -85,6 +77,15 @@ fn oldest(
         seq,
         received: head.received,
     }))
+}
+
+fn word(state: health::State) -> &'static str {
+    match state {
+        health::State::Up => "up",
+        health::State::Down => "down",
+        health::State::Held => "held",
+        health::State::Paused => "paused",
+    }
 }
 
 /// `GET /api/queue`.

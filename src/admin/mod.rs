@@ -50,6 +50,7 @@ pub mod views;
 
 pub use alone::Alone;
 pub use find::MOST_FOUND;
+pub use names::NO_DESTINATION;
 pub use office::{Office, Unavailable};
 pub use problem::Kind;
 pub use query::{MOST_LIMIT, USUAL_LIMIT, encode};
@@ -103,7 +104,7 @@ pub struct Response {
 pub struct State {
     /// What is read.
     pub store: Arc<Store>,
-    /// The destinations of the configuration that runs.
+    /// The destinations of the configuration that runs; empty if no daemon does.
     pub destinations: Vec<(DestinationNo, String)>,
     /// Who changes things.
     pub office: Box<dyn Office>,

@@ -5,7 +5,11 @@ use std::collections::BTreeMap;
 use super::{Kind, Refusal, State};
 use crate::commit::DestinationRef;
 use crate::event::{DestinationNo, printable};
+use crate::ingest::HELD;
 use crate::store;
+
+/// What is said where an event has no destination yet. No destination can be called so.
+pub const NO_DESTINATION: &str = "(none)";
 
 /// All destinations that are configured or ever were, as far as the store knows.
 pub(super) struct Names(BTreeMap<DestinationNo, String>);
@@ -20,8 +24,11 @@ impl Names {
         ))
     }
 
-    /// The name of a destination, or `#<number>` if nobody knows it.
+    /// The name of a destination, [`NO_DESTINATION`], or `#<number>` if nobody knows it.
     pub(super) fn of(&self, number: DestinationNo) -> String {
+        if number == HELD {
+            return NO_DESTINATION.to_owned();
+        }
         let name = self.0.get(&number).cloned();
         name.unwrap_or_else(|| format!("#{}", number.0))
     }

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use super::views::DestinationState;
 use crate::commit::{Operation, Report};
+use crate::dispatch::DestinationState;
 use crate::store;
 
 /// Who can change things: the running daemon's committer, or, when none runs, this process.

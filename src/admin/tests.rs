@@ -4,11 +4,13 @@ use std::time::Duration;
 
 use super::bench::{Bench, CLOUD, CRM, Desk, arrives, body, dies, problem, waits};
 use super::views::{
-    Changed, DeadRow, DeliveryState, DestinationState, EventView, Found, Page, QuarantineRow,
-    QueueRow, Status,
+    Changed, DeadRow, DeliveryState, EventView, Found, Page, QuarantineRow, QueueRow, Status,
 };
 use super::*;
 use crate::delivery::DeadReason;
+use crate::dispatch::DestinationState;
+use crate::health;
+use crate::ingest::HELD;
 
 fn state(bench: &Bench, seq: Seq) -> Vec<(String, DeliveryState)> {
     let view: EventView = bench.see(&format!("/api/events/{seq}"));
@@ -37,7 +39,7 @@ fn the_status_counts_what_waits_and_says_who_knows() {
         let all = status.destinations.iter();
         all.map(|one| one.name.clone()).collect()
     };
-    assert_eq!(names(&status), ["cloud"], "an idle former one is not shown");
+    assert_eq!(names(&status), ["cloud", "crm"], "all that the store knows");
     bench.send("cam-7", "e-1", &[CLOUD]);
     bench.clock.advance(Duration::from_secs(5));
     bench.send("cam-8", "e-2", &[CLOUD]);
@@ -59,17 +61,36 @@ fn the_status_counts_what_waits_and_says_who_knows() {
     *bench.desk.live.lock().expect("not poisoned") = Some(vec![DestinationState {
         number: CLOUD,
         name: "cloud".to_owned(),
-        state: "down".to_owned(),
+        state: health::State::Down,
+        held_by_operator: false,
         why: "it cannot be reached".to_owned(),
         in_flight: 1,
         lanes: 2,
-        oldest: Some(Seq(1)),
     }]);
     let status: Status = bench.see("/api/status");
     let cloud = &status.destinations[0];
     assert!(status.running);
     assert_eq!((cloud.state.as_deref(), cloud.in_flight), (Some("down"), 1));
-    assert_eq!(cloud.oldest.as_ref().map(|oldest| oldest.seq), Some(Seq(1)));
+    assert_eq!(
+        names(&status),
+        ["cloud", "crm"],
+        "something waits for the former one"
+    );
+    bench.ask("POST", "/api/replay", "{\"all\":true}");
+    for seq in [2, 3] {
+        bench.ask("POST", "/api/discard", &format!("{{\"seq\":{seq}}}"));
+    }
+    let held = bench.send("cam-9", "e-4", &[HELD]);
+    let status: Status = bench.see("/api/status");
+    assert_eq!(
+        names(&status),
+        ["(none)", "cloud"],
+        "an idle former one is not shown"
+    );
+    assert_eq!(
+        state(&bench, held),
+        [("(none)".to_owned(), DeliveryState::Pending)]
+    );
 }
 
 #[test]

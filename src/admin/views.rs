@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::audit::{Action, Totals};
 use crate::clock::{Reading, Timestamp};
 use crate::delivery::DeadReason;
-use crate::event::{DestinationNo, Quarantine, Seq};
+use crate::event::{Quarantine, Seq};
 
 /// A time, and how long ago it was.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
@@ -65,7 +65,9 @@ pub struct Status {
     pub quarantined: u64,
     /// How often each thing has happened since the store was created.
     pub totals: Totals,
-    /// All destinations that are configured or that something waits for.
+    /// All destinations that are configured or that something waits for, by number; all that the
+    /// store knows if no daemon runs. What has no destination yet is under
+    /// [`crate::admin::NO_DESTINATION`].
     pub destinations: Vec<DestinationStatus>,
 }
 
@@ -80,7 +82,8 @@ pub struct DestinationStatus {
     pub held: bool,
     /// `up`, `down`, `held` or `paused`; none while no daemon runs.
     pub state: Option<String>,
-    /// Why it is not up, a sentence; empty if it is.
+    /// A sentence: how it is, and if it is not up, why and when it is tried next; empty while no
+    /// daemon runs.
     pub why: String,
     /// Deliveries still to be made.
     pub pending: u64,
@@ -101,25 +104,6 @@ pub struct Oldest {
     pub seq: Seq,
     /// When it was received; none if its record is damaged.
     pub received: Option<Time>,
-}
-
-/// What the dispatcher knows of a destination.
-#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
-pub struct DestinationState {
-    /// Its number in the store.
-    pub number: DestinationNo,
-    /// Its name.
-    pub name: String,
-    /// `up`, `down`, `held` or `paused`.
-    pub state: String,
-    /// Why it is not up, a sentence; empty if it is.
-    pub why: String,
-    /// Attempts that run now.
-    pub in_flight: usize,
-    /// Lanes with something to deliver.
-    pub lanes: usize,
-    /// The oldest event that waits for it.
-    pub oldest: Option<Seq>,
 }
 
 /// What every list says of an event.
