@@ -345,10 +345,8 @@ impl Health {
             (Verdict::Retry, _) => {
                 let ruling = self.doubt(ended, now, rng);
                 let dies = ruling == Ruling::Charge && ended.is_last;
-                if dies && self.is_too_much(ended, late, now) {
-                    return Ruling::Spare;
-                }
-                return ruling;
+                let spared = dies && self.is_too_much(ended, late, now);
+                return if spared { Ruling::Spare } else { ruling };
             }
             (Verdict::Down, _) => {
                 self.few = 0;

@@ -44,7 +44,7 @@
 //! | | |
 //! |---|---|
 //! | words | [`clock`] [`rng`] [`event`] [`delivery`] [`audit`]: plain data |
-//! | rules | [`retry`] [`health`] [`lanes`] [`select`] [`route`] [`config`]: pure functions and state machines |
+//! | rules | [`retry`] [`health`] [`lanes`] [`select`] [`route`] [`config`]: pure decisions |
 //! | edges | [`store`] [`http`] [`upstream`] [`logger`]: disk, sockets, network, standard error |
 //! | flow | [`commit`] [`ingest`] [`dispatch`] [`deliver`]: the life of an event |
 //! | process | [`admin`] [`daemon`] [`cli`] [`demo`] |

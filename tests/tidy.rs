@@ -28,18 +28,43 @@ const MAY_USE: &[(&str, &[&str])] = &[
         "health",
         &["audit", "clock", "delivery", "event", "retry", "rng"],
     ),
+    ("lanes", &["clock", "delivery", "event"]),
     ("select", &["event"]),
     ("route", &["event", "select"]),
     ("config", &["retry", "route", "select"]),
     // Edges: disk, device sockets, network, init system.
     ("store", &["audit", "delivery", "event"]),
+    ("http", &["clock", "event"]),
     ("upstream", &["clock", "config", "delivery", "event"]),
     ("logger", &["clock"]),
     // Flow: the life of an event.
     ("commit", &["audit", "clock", "delivery", "event", "store"]),
+    ("ingest", &["clock", "commit", "event", "http", "route"]),
+    (
+        "dispatch",
+        &[
+            "audit", "clock", "commit", "config", "delivery", "event", "health", "lanes", "retry",
+            "rng", "store",
+        ],
+    ),
     (
         "deliver",
         &["clock", "config", "delivery", "event", "upstream"],
+    ),
+    // Process: what a person starts and talks to.
+    (
+        "admin",
+        &[
+            "audit", "clock", "commit", "delivery", "dispatch", "event", "health", "ingest",
+            "store",
+        ],
+    ),
+    (
+        "daemon",
+        &[
+            "admin", "clock", "commit", "config", "deliver", "delivery", "dispatch", "event",
+            "http", "ingest", "logger", "rng", "route", "store", "upstream",
+        ],
     ),
 ];
 
@@ -60,6 +85,7 @@ const ONLY_IN: &[(&str, &[&str])] = &[
     ("rustls", &["upstream"]),
     ("sha2", &["event"]),
     ("signal_hook", &["daemon"]),
+    ("socket2", &["admin"]),
     ("tiny_http", &["admin"]),
     ("toml", &["config"]),
     ("ureq", &["upstream"]),

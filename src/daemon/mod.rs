@@ -18,29 +18,32 @@ use log::{error, info};
 
 mod crew;
 mod dispatching;
+mod office;
 mod start;
 mod stop;
 mod threads;
 
 pub use stop::EXIT_INTERNAL;
 
-use crate::clock::{self, Clock, SystemClock};
-use crate::commit::Committer;
+use crate::admin;
+use crate::clock::{Clock, SystemClock};
 use crate::config::{Config, Destination};
 use crate::deliver::Worker;
 use crate::dispatch::Dispatcher;
-use crate::event::DestinationNo;
-use crate::http::{self, Limits, Server};
+use crate::event::{DestinationNo, Request};
+use crate::http::{self, Limits, Server, Ticket};
 use crate::ingest::Intake;
 use crate::logger::Logger;
-use crate::rng::{Rng, entropy};
+use crate::rng::Rng;
 use crate::route::{Routes, SamePath};
 use crate::store::{self, Store};
 use crate::upstream::{self, Http};
 use crew::{Crew, await_end};
 use dispatching::{Ask, Wires};
+use office::Desk;
+use start::Ground;
 use stop::Happened;
-use threads::Reception;
+use threads::{Admitter, Reception};
 
 /// How long attempts in flight may take to end once the daemon is asked to stop.
 pub const PATIENCE: Duration = Duration::from_secs(5);
@@ -83,47 +86,39 @@ pub fn run(config: &Config) -> Result<(), Error> {
 struct Gateway {
     answers: http::Answers,
     asks: Sender<Ask>,
+    admin: admin::server::Handle,
 }
 
 impl Gateway {
     fn start(config: &Config, clock: &Arc<dyn Clock>, crew: &Crew) -> Result<Self, Error> {
-        let random = || entropy().map_err(|error| Error::System("there is no randomness", error));
-        let store = Arc::new(Store::open(&config.store.path, random()?)?);
-        let boot = start::boot_number(&store, clock::boot_id())?;
-        let numbers = start::numbers(&store, config)?;
-        let max_size = config.store.max_size;
-        let mut committer = Committer::new(Arc::clone(&store), Arc::clone(clock), max_size)?;
-        start::assign_held(&store, &mut committer, config, &numbers)?;
-        let destinations: Vec<_> = config
+        let Ground {
+            store,
+            boot,
+            numbers,
+            committer,
+        } = Ground::prepare(config, clock)?;
+        let destinations: Vec<(DestinationNo, &Destination)> = config
             .destinations
             .iter()
             .filter_map(|to| Some((*numbers.get(&to.name)?, to)))
             .collect();
-        let (store_, clock_) = (Arc::clone(&store), Arc::clone(clock));
-        let rng = Rng::from_seed(random()?);
-        let dispatcher = Dispatcher::new(store_, clock_, rng, &destinations)?;
+        let rng = Rng::from_seed(start::random()?);
+        let dispatcher =
+            Dispatcher::new(Arc::clone(&store), Arc::clone(clock), rng, &destinations)?;
 
         let (to_admit, requests) = bounded(WORK);
-        let limits = Limits {
-            max_body: config.ingest.max_body,
-            ..Limits::default()
-        };
-        let server = Server::bind(&config.ingest.listen, limits, Arc::clone(clock), to_admit)?;
+        let server = listen(config, clock, to_admit)?;
         let answers = server.answers();
         stop::end_on_panic(answers.clone());
 
         let (work, to_commit) = bounded(WORK);
         let (notices, to_heed) = bounded(WORK);
+        let (asks, asked) = bounded(WORK);
         let reception = Reception {
             answers: answers.clone(),
             notices,
         };
-        let commit_clock = Arc::clone(clock);
-        crew.spawn("commit", move || {
-            threads::commit(committer, &to_commit, commit_clock.as_ref(), reception)
-        })?;
-
-        let (asks, asked) = bounded(WORK);
+        reception.commit(committer, to_commit, Arc::clone(clock), crew)?;
         let wires = Wires {
             notices: to_heed,
             work: work.clone(),
@@ -131,28 +126,26 @@ impl Gateway {
         };
         let workers = workers(&destinations, &store, clock)?;
         dispatching::start(dispatcher, workers, &store, wires, Arc::clone(clock), crew)?;
-
-        let intake = Arc::new(Intake::new(
-            Routes::new(config.routes.clone())?,
-            numbers,
-            boot,
-        ));
-        for _ in 0..ADMITTERS {
-            let (intake, requests, work) = (Arc::clone(&intake), requests.clone(), work.clone());
-            let (answers, clock) = (answers.clone(), Arc::clone(clock));
-            crew.spawn("admit", move || {
-                threads::admit(&intake, &requests, &work, &answers, clock.as_ref());
-                Ok(())
-            })?;
-        }
-        for address in server.addresses() {
-            info!(
-                "[config] listening on {address}, storing in {}",
-                config.store.path.display()
-            );
-        }
+        let desk = Desk {
+            work: work.clone(),
+            asks: asks.clone(),
+        };
+        let admin = office::open(desk, config, &destinations, store, clock, crew)?;
+        let routes = Routes::new(config.routes.clone())?;
+        let admitter = Admitter {
+            intake: Arc::new(Intake::new(routes, numbers, boot)),
+            requests,
+            work,
+            answers: answers.clone(),
+            clock: Arc::clone(clock),
+        };
+        admitter.start(ADMITTERS, crew)?;
         crew.spawn("http", move || Ok(server.run()?))?;
-        Ok(Self { answers, asks })
+        Ok(Self {
+            answers,
+            asks,
+            admin,
+        })
     }
 
     /// Lets everything end in the order of an event's way.
@@ -161,6 +154,8 @@ impl Gateway {
         self.answers.drain();
         await_end(events, "http", PATIENCE);
         self.answers.stop();
+        self.admin.stop();
+        await_end(events, "admin", PATIENCE);
         // A dispatcher that has ended by itself needs no telling.
         let _ = self.asks.send(Ask::Stop(PATIENCE));
         await_end(events, "dispatch", PATIENCE + PATIENCE);
@@ -168,6 +163,24 @@ impl Gateway {
         info!("[config] stopped");
         committed.unwrap_or(Err(Error::Ended("commit")))
     }
+}
+
+/// Binds the device plane's addresses. Nobody is served before the server runs.
+fn listen(
+    config: &Config,
+    clock: &Arc<dyn Clock>,
+    to_admit: Sender<Vec<(Ticket, Request)>>,
+) -> Result<Server, Error> {
+    let limits = Limits {
+        max_body: config.ingest.max_body,
+        ..Limits::default()
+    };
+    let server = Server::bind(&config.ingest.listen, limits, Arc::clone(clock), to_admit)?;
+    let path = config.store.path.display();
+    for address in server.addresses() {
+        info!("[config] listening on {address}, storing in {path}");
+    }
+    Ok(server)
 }
 
 /// What makes the attempts for each destination, and how many of them at once.
@@ -210,6 +223,8 @@ pub enum Error {
     Store(store::Error),
     /// The device plane.
     Http(http::Error),
+    /// The admin server.
+    Admin(admin::server::Error),
     /// A destination.
     Upstream(upstream::Error),
     /// The routes.
@@ -225,6 +240,7 @@ impl fmt::Display for Error {
         match self {
             Self::Store(error) => error.fmt(f),
             Self::Http(error) => error.fmt(f),
+            Self::Admin(error) => error.fmt(f),
             Self::Upstream(error) => error.fmt(f),
             Self::Routes(error) => error.fmt(f),
             Self::Ended(thread) => write!(f, "the {thread} thread ended by itself"),
@@ -238,6 +254,7 @@ impl std::error::Error for Error {
         match self {
             Self::Store(error) => error.source(),
             Self::Http(error) => error.source(),
+            Self::Admin(error) => error.source(),
             Self::Upstream(error) => error.source(),
             Self::Routes(error) => error.source(),
             Self::Ended(_) => None,
@@ -255,6 +272,12 @@ impl From<store::Error> for Error {
 impl From<http::Error> for Error {
     fn from(error: http::Error) -> Self {
         Self::Http(error)
+    }
+}
+
+impl From<admin::server::Error> for Error {
+    fn from(error: admin::server::Error) -> Self {
+        Self::Admin(error)
     }
 }
 

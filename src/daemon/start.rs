@@ -2,22 +2,61 @@
 //! their numbers, and sends on its way what had nowhere to go before.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use log::info;
 
+use super::Error as DaemonError;
+use crate::clock::{self, Clock};
 use crate::commit::{Assignment, Committer, Operation, Work};
 use crate::config::Config;
 use crate::delivery::DeliveryId;
 use crate::event::DestinationNo;
 use crate::ingest::HELD;
+use crate::rng::entropy;
 use crate::store::{Error, Store, Sync};
 
 /// How many held deliveries are sent on their way in one transaction.
 const AT_ONCE: usize = 500;
 
+/// What everything else stands on.
+pub(super) struct Ground {
+    /// The open store.
+    pub(super) store: Arc<Store>,
+    /// The number of this start of the machine.
+    pub(super) boot: u64,
+    /// The numbers of the configured destinations.
+    pub(super) numbers: BTreeMap<String, DestinationNo>,
+    /// The store's one writer.
+    pub(super) committer: Committer,
+}
+
+impl Ground {
+    /// Opens the store and brings it up to date with `config`.
+    pub(super) fn prepare(config: &Config, clock: &Arc<dyn Clock>) -> Result<Self, DaemonError> {
+        let store = Arc::new(Store::open(&config.store.path, random()?)?);
+        let boot = boot_number(&store, clock::boot_id())?;
+        let numbers = numbers(&store, config)?;
+        let max_size = config.store.max_size;
+        let mut committer = Committer::new(Arc::clone(&store), Arc::clone(clock), max_size)?;
+        assign_held(&store, &mut committer, config, &numbers)?;
+        Ok(Self {
+            store,
+            boot,
+            numbers,
+            committer,
+        })
+    }
+}
+
+/// 64 random bits.
+pub(super) fn random() -> Result<u64, DaemonError> {
+    entropy().map_err(|error| DaemonError::System("there is no randomness", error))
+}
+
 /// The number of this start of the machine: 1 for the first that the store has seen. `boot_id` is
 /// what the kernel calls it; a start without one counts as a new one.
-pub(super) fn boot_number(store: &Store, boot_id: Option<String>) -> Result<u64, Error> {
+fn boot_number(store: &Store, boot_id: Option<String>) -> Result<u64, Error> {
     let last: Option<(Option<String>, u64)> = store.meta("boot")?;
     let (last_id, number) = last.unwrap_or_default();
     if 0 < number && boot_id.is_some() && boot_id == last_id {
@@ -32,10 +71,7 @@ pub(super) fn boot_number(store: &Store, boot_id: Option<String>) -> Result<u64,
 
 /// The numbers of the configured destinations. A name keeps its number for ever, so its events
 /// find it again after it was taken out of the configuration and put back.
-pub(super) fn numbers(
-    store: &Store,
-    config: &Config,
-) -> Result<BTreeMap<String, DestinationNo>, Error> {
+fn numbers(store: &Store, config: &Config) -> Result<BTreeMap<String, DestinationNo>, Error> {
     let known: BTreeMap<String, DestinationNo> = store.metas("destination/")?.into_iter().collect();
     let mut last = known.values().copied().max().unwrap_or(HELD);
     let mut numbers = BTreeMap::new();
@@ -60,7 +96,7 @@ pub(super) fn numbers(
 
 /// Makes deliveries for events that came when their route led nowhere, if it leads somewhere now.
 /// Returns how many events.
-pub(super) fn assign_held(
+fn assign_held(
     store: &Store,
     committer: &mut Committer,
     config: &Config,

@@ -6,6 +6,7 @@ use crossbeam_channel::{Receiver, Sender};
 use log::warn;
 
 use super::Error;
+use super::crew::Crew;
 use crate::clock::Clock;
 use crate::commit::{Committer, Done, Ear, Notice, Report, Work, run};
 use crate::deliver::{Parcel, Worker};
@@ -25,41 +26,53 @@ pub(super) enum Waiter {
 }
 
 /// Reads requests and asks the committer to store what is in them.
-pub(super) fn admit(
-    intake: &Intake,
-    requests: &Receiver<Vec<(Ticket, Request)>>,
-    work: &Sender<Work<Waiter>>,
-    answers: &Answers,
-    clock: &dyn Clock,
-) {
-    for batch in requests {
-        let (received, now) = (clock.reading(), clock.moment());
-        let mut at_once = Vec::new();
-        for (ticket, request) in batch {
-            match intake.admit(request, received, now) {
-                Admitted::Answer(answer) => at_once.push((ticket, answer)),
-                Admitted::Event(admission, promise) => {
-                    let admit = Work::Admit(admission, Waiter::Device(ticket, promise));
-                    if work.send(admit).is_err() {
-                        at_once.push((ticket, Answer::refusal()));
+#[derive(Clone)]
+pub(super) struct Admitter {
+    /// What decides what a request is.
+    pub(super) intake: Arc<Intake>,
+    /// From the event loop.
+    pub(super) requests: Receiver<Vec<(Ticket, Request)>>,
+    /// To the committer.
+    pub(super) work: Sender<Work<Waiter>>,
+    /// To devices, for what is not stored.
+    pub(super) answers: Answers,
+    /// When a request was received.
+    pub(super) clock: Arc<dyn Clock>,
+}
+
+impl Admitter {
+    /// Starts so many threads. They admit until the event loop is gone.
+    pub(super) fn start(self, threads: usize, crew: &Crew) -> Result<(), Error> {
+        for _ in 0..threads {
+            let admitter = self.clone();
+            crew.spawn("admit", move || {
+                admitter.run();
+                Ok(())
+            })?;
+        }
+        Ok(())
+    }
+
+    fn run(&self) {
+        for batch in &self.requests {
+            let (received, now) = (self.clock.reading(), self.clock.moment());
+            let mut at_once = Vec::new();
+            for (ticket, request) in batch {
+                match self.intake.admit(request, received, now) {
+                    Admitted::Answer(answer) => at_once.push((ticket, answer)),
+                    Admitted::Event(admission, promise) => {
+                        let admit = Work::Admit(admission, Waiter::Device(ticket, promise));
+                        if self.work.send(admit).is_err() {
+                            at_once.push((ticket, Answer::refusal()));
+                        }
                     }
                 }
             }
-        }
-        if !at_once.is_empty() {
-            answers.send(at_once);
+            if !at_once.is_empty() {
+                self.answers.send(at_once);
+            }
         }
     }
-}
-
-/// Commits until everybody who could ask for it is gone.
-pub(super) fn commit(
-    mut committer: Committer,
-    work: &Receiver<Work<Waiter>>,
-    clock: &dyn Clock,
-    mut reception: Reception,
-) -> Result<(), Error> {
-    Ok(run(&mut committer, work, clock, &mut reception)?)
 }
 
 /// Where the committer's answers and notices go.
@@ -68,6 +81,21 @@ pub(super) struct Reception {
     pub(super) answers: Answers,
     /// To the dispatcher.
     pub(super) notices: Sender<Vec<Notice>>,
+}
+
+impl Reception {
+    /// Starts the committer's thread. It commits until everybody who could ask for it is gone.
+    pub(super) fn commit(
+        mut self,
+        mut committer: Committer,
+        work: Receiver<Work<Waiter>>,
+        clock: Arc<dyn Clock>,
+        crew: &Crew,
+    ) -> Result<(), Error> {
+        crew.spawn("commit", move || {
+            Ok(run(&mut committer, &work, clock.as_ref(), &mut self)?)
+        })
+    }
 }
 
 impl Ear<Waiter> for Reception {
