@@ -41,9 +41,9 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Whether a look-up is under way.
-    asking: bool,
-    /// How many look-ups have ended.
+    /// How many look-ups were begun; one more than have ended while one is under way.
+    asked: u64,
+    /// How many have ended.
     answers: u64,
     /// What the last one said, and until when that is believed.
     last: Option<(Result<Vec<SocketAddr>, String>, Moment)>,
@@ -64,9 +64,9 @@ impl Names {
         {
             return Ok(addresses.clone());
         }
-        if !state.asking {
+        if state.asked == state.answers {
             self.ask(host.to_owned(), port)?;
-            state.asking = true;
+            state.asked += 1;
         }
         let before = state.answers;
         let (state, _) = self
@@ -90,7 +90,6 @@ impl Names {
             .spawn(move || {
                 let said = ask_the_system(&host, port);
                 let mut state = shared.state();
-                state.asking = false;
                 state.answers += 1;
                 state.last = Some((said, shared.clock.moment() + FRESH));
                 shared.answered.notify_all();
@@ -215,11 +214,11 @@ mod tests {
     #[test]
     fn a_silent_name_server_holds_one_thread_and_nobody_for_long() {
         let names = Names::default();
-        names.0.state().asking = true;
+        names.0.state().asked = 1;
         for _ in 0..3 {
             let error = names.look_up("a.example", 80, Duration::ZERO).err();
             assert!(matches!(error, Some(Error::Timeout(Timeout::Resolve))));
         }
-        assert_eq!(names.0.state().answers, 0);
+        assert_eq!(names.0.state().asked, 1);
     }
 }

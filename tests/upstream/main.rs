@@ -6,6 +6,7 @@
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
+use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -253,13 +254,17 @@ fn an_endless_answer_costs_its_connection_and_nothing_else() {
 }
 
 #[test]
-fn a_body_that_never_ends_does_not_take_back_the_status() {
+fn a_body_that_never_ends_neither_takes_back_the_status_nor_holds_the_worker() {
     let server = Server::start(1, |peer, _| {
         peer.answer(b"HTTP/1.1 202 OK\r\nContent-Length: 10\r\n\r\nhalf")?;
         peer.outlast()
     });
-    let client = client(&format!("http://{}/", server.address), 400);
+    let client = client(&format!("http://{}/", server.address), 4_000);
+    let begun = Instant::now();
     assert_eq!(client.send(&request(&[], b"1")), answered(202, b"half"));
+    // A quarter of the timeout, with room for a busy machine.
+    let took = begun.elapsed();
+    assert!(took < Duration::from_millis(3_500), "{took:?}");
 }
 
 #[test]
@@ -404,18 +409,53 @@ fn a_pooled_connection_that_was_closed_meanwhile_is_not_noticed() {
 }
 
 #[test]
+fn sending_again_does_not_trust_the_rest_of_the_pool() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback is there");
+    let address = listener.local_addr().expect("it is bound");
+    let client = client(&format!("http://{address}/"), 2_000);
+    thread::scope(|scope| {
+        let two: Vec<_> = (0..2)
+            .map(|_| scope.spawn(|| client.send(&request(&[], b""))))
+            .collect();
+        // Both are answered once, and closed when the next request comes.
+        let mut streams: Vec<TcpStream> = (0..2).map(|_| accepted(&listener)).collect();
+        for stream in &mut streams {
+            answer_one(stream);
+        }
+        for outcome in two {
+            assert_eq!(outcome.join().expect("no panic"), answered(200, b"ok"));
+        }
+        for mut stream in streams {
+            scope.spawn(move || read_one(&mut stream));
+        }
+        scope.spawn(|| answer_one(&mut accepted(&listener)));
+        let outcome = client.send(&request(&[], b""));
+        // If the client never came again, this ends the wait for it.
+        drop(TcpStream::connect(address));
+        assert_eq!(outcome, answered(200, b"ok"));
+    });
+}
+
+#[test]
 fn sending_again_ends_with_the_first_timeout() {
     let server = Server::start(2, |peer, number| {
         if number == 0 {
             peer.answer(OK)?;
-            return peer.read();
+            peer.read()?;
+            // As slow as a server that thinks before it hangs up.
+            thread::park_timeout(Duration::from_millis(1_500));
+            return Ok(());
         }
         peer.read()?;
         peer.outlast()
     });
-    let client = client(&format!("http://{}/", server.address), 300);
+    let client = client_of(&server);
     assert_eq!(client.send(&request(&[], b"1")), answered(200, b"ok"));
+    let begun = Instant::now();
     assert_eq!(client.send(&request(&[], b"2")), Outcome::TimedOut);
+    // 2 s; with a timeout of its own it would be 3.5 s.
+    let took = begun.elapsed();
+    assert!(took < Duration::from_secs(3), "{took:?}");
     assert_eq!(server.seen.try_iter().count(), 3);
 }
 
@@ -481,25 +521,65 @@ fn a_token_is_read_at_each_attempt_and_its_lack_holds_the_destination() {
 }
 
 #[test]
-fn workers_share_the_pool_and_do_not_wait_for_each_other() {
+fn no_proxy_is_taken_from_the_environment() {
+    // Only a process of its own can have another environment.
+    let mut other = Command::new(std::env::current_exe().expect("this test has a file"));
+    for name in [
+        "HTTP_PROXY",
+        "http_proxy",
+        "HTTPS_PROXY",
+        "https_proxy",
+        "ALL_PROXY",
+        "all_proxy",
+    ] {
+        other.env(name, "http://127.0.0.1:1/");
+    }
+    other.env_remove("NO_PROXY").env_remove("no_proxy");
+    let test = "bytes_and_headers_arrive_as_given_and_nothing_is_added";
+    let output = other
+        .args(["--exact", test])
+        .output()
+        .expect("it can be run again");
+    let told = String::from_utf8_lossy(&output.stdout);
+    assert!(told.contains("1 passed"), "{told}");
+}
+
+#[test]
+fn workers_do_not_wait_for_each_other() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("loopback is there");
     let address = listener.local_addr().expect("it is bound");
     let client = client(&format!("http://{address}/"), 2_000);
     thread::scope(|scope| {
         let outcomes: Vec<_> = (0..2)
-            .map(|_| scope.spawn(|| client.send(&request(&[], b"x"))))
+            .map(|_| scope.spawn(|| client.send(&request(&[], b""))))
             .collect();
         // Neither is answered before both are here.
-        let mut streams: Vec<TcpStream> = (0..2)
-            .map(|_| listener.accept().expect("both workers connect").0)
-            .collect();
+        let mut streams: Vec<TcpStream> = (0..2).map(|_| accepted(&listener)).collect();
         for stream in &mut streams {
-            stream.set_read_timeout(Some(PATIENCE)).expect("a socket");
-            _ = stream.read(&mut [0; 4096]).expect("a request");
-            stream.write_all(OK).expect("the client waits");
+            answer_one(stream);
         }
         for outcome in outcomes {
             assert_eq!(outcome.join().expect("no panic"), answered(200, b"ok"));
         }
     });
+}
+
+fn accepted(listener: &TcpListener) -> TcpStream {
+    let (stream, _) = listener.accept().expect("the client connects");
+    stream.set_read_timeout(Some(PATIENCE)).expect("a socket");
+    stream
+}
+
+fn answer_one(stream: &mut TcpStream) {
+    read_one(stream);
+    _ = stream.write_all(OK);
+}
+
+/// Reads one request without a body, or until the client goes.
+fn read_one(stream: &mut TcpStream) {
+    let mut head = Vec::new();
+    let mut byte = [0];
+    while !head.ends_with(b"\r\n\r\n") && stream.read_exact(&mut byte).is_ok() {
+        head.push(byte[0]);
+    }
 }
