@@ -68,8 +68,6 @@ pub struct DestinationState {
     pub in_flight: usize,
     /// Lanes with something pending.
     pub lanes: usize,
-    /// The oldest event that is pending.
-    pub oldest: Option<Seq>,
 }
 
 /// Decides for all destinations.
@@ -273,7 +271,6 @@ impl Dispatcher {
             why: line.health.why(now),
             in_flight: line.lanes.in_flight(),
             lanes: line.lanes.len(),
-            oldest: line.lanes.oldest(),
         });
         states.collect()
     }

@@ -347,18 +347,6 @@ impl Lanes {
         self.in_flight.len()
     }
 
-    /// The oldest event with a delivery pending. Looks at each lane.
-    #[must_use]
-    pub fn oldest(&self) -> Option<Seq> {
-        let heads = self.slots.values().filter_map(|slot| match slot.stage {
-            Stage::Ready(_) | Stage::Waiting(_) => Some(slot.seq),
-            Stage::InFlight(_) | Stage::Reading(_) => None,
-        });
-        heads
-            .chain(self.in_flight.keys().map(|(_, seq)| *seq))
-            .min()
-    }
-
     /// How many lanes have a head in memory or one that is being read.
     #[must_use]
     pub fn len(&self) -> usize {

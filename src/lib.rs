@@ -61,7 +61,6 @@
 //! - Events without a destination are pending for a destination number that nobody ever gets
 //!   ([`ingest::HELD`]), and move on at the first start that has one for their route.
 
-//! gatepost
 pub mod admin;
 pub mod audit;
 pub mod clock;
