@@ -70,6 +70,8 @@ impl Loop {
             Err(error) if is_out_of_descriptors(&error) => {
                 match self.connections.most_dispensable() {
                     Some(slot) => self.close(slot),
+                    // Those who were let in just now are served first, and then some are idle.
+                    None if !self.ready.is_empty() => return false,
                     None => self.pause_accepting(&error),
                 }
             }

@@ -115,7 +115,8 @@ impl Connection {
             rest: Vec::new(),
             unsent: Vec::new(),
             held: Held::default(),
-            input: Input::None,
+            // Most senders have something to say, and nobody is to be taken for idle unheard.
+            input: Input::Some,
             granted: false,
             queued: false,
             since: now,

@@ -1,10 +1,13 @@
 //! What becomes of one connection: its turns, its requests, its answers, its end.
 
 use super::connection::{Connection, Heard, Phase, Then, Waiting};
-use super::reader::{After, Complete, Step};
+use super::reader::{After, Complete, Reader, Step};
 use super::reply::{self, Manner};
 use super::server::Loop;
 use super::{Answer, Ticket};
+
+/// Above that the memory an answer was written in is not kept for the next one.
+const LARGE_ANSWER: usize = 64 * 1024;
 
 impl Loop {
     /// One turn: at most one read, at most one request.
@@ -217,6 +220,10 @@ impl Loop {
     /// Refuses what cannot be read to its end, and closes.
     fn refuse(&mut self, slot: usize) {
         self.budget.forget(slot);
+        if let Some(connection) = self.connections.get(slot) {
+            // What it has of a body goes now, since its memory is given to others.
+            connection.reader = Reader::new(connection.peer);
+        }
         let manner = Manner {
             head_only: false,
             close: true,
@@ -240,6 +247,9 @@ impl Loop {
         } else {
             connection.go(Phase::Writing { then }, self.now, &self.limits);
             self.plan(slot);
+        }
+        if self.out.capacity() > LARGE_ANSWER {
+            self.out = Vec::new();
         }
         if !held.is_nothing() {
             self.budget.release(held);

@@ -1,14 +1,14 @@
 //! More senders than there is room for: connections, descriptors, memory, turns.
 
-use std::io::Write as _;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Shutdown, TcpStream};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use gatepost::http::Limits;
 
 use crate::senders::limits;
-use crate::wire::{POST, Running, accepted, closed, echo, is_silent, refused, say};
+use crate::wire::{PATIENCE, POST, Running, accepted, closed, echo, is_silent, refused, say};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -49,46 +49,74 @@ fn a_fast_sender_starves_nobody() {
 
 #[test]
 fn a_thousand_idle_connections_are_in_nobodys_way() {
-    in_a_child("crowd::a_thousand_idle", 8192, || {
-        let server = Running::echo(Limits::default());
-        let before = resident_kb();
-        let idle: Vec<TcpStream> = (0..1000).map(|_| server.connect()).collect();
-        server.wait_for_connections(1000);
-        let grown = resident_kb() - before;
-        assert!(grown < 1000, "1000 idle connections cost {grown} kB");
-        let mut stream = server.connect();
-        for _ in 0..100 {
-            say(&mut stream, POST);
-            accepted(&mut stream);
-        }
-        drop(idle);
-        server.wait_for_connections(1);
-    });
+    if !is_child() {
+        // A process of its own, since its memory is measured.
+        let output = child("crowd::a_thousand_idle", 8192).output();
+        let output = output.expect("there is a shell");
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{errors}");
+        return;
+    }
+    let server = Running::echo(Limits::default());
+    let before = resident_kb();
+    let idle: Vec<TcpStream> = (0..1000).map(|_| server.connect()).collect();
+    server.wait_for_connections(1000);
+    let grown = resident_kb() - before;
+    assert!(grown < 1000, "1000 idle connections cost {grown} kB");
+    let mut stream = server.connect();
+    for _ in 0..100 {
+        say(&mut stream, POST);
+        accepted(&mut stream);
+    }
+    drop(idle);
+    server.wait_for_connections(1);
 }
 
 #[test]
 fn running_out_of_descriptors_makes_nobody_deaf() {
-    in_a_child("crowd::running_out", 64, || {
+    if is_child() {
         let server = Running::echo(Limits::default());
-        // Both ends of a connection are ours. What is busy is never closed, so one that cannot be
-        // let in waits until an idle one has made room.
-        let mut busy = server.send(&POST[..20]);
-        let mut streams = Vec::new();
-        for number in 0..400 {
-            match TcpStream::connect(server.address) {
-                Ok(mut stream) => {
-                    say(&mut stream, POST);
-                    streams.push(stream);
-                }
-                Err(_) => streams.drain(..streams.len() / 2).for_each(drop),
-            }
-            assert!(number < 10 || !streams.is_empty());
-        }
-        drop(streams);
-        accepted(&mut server.send(POST));
-        say(&mut busy, &POST[20..]);
-        assert_eq!(accepted(&mut busy), b"hi");
-    });
+        writeln!(std::io::stdout(), "\nport {}", server.address.port()).expect("we are heard");
+        // Until the parent has seen enough.
+        std::io::stdin()
+            .read_to_end(&mut Vec::new())
+            .expect("it can be read");
+        return;
+    }
+    let mut child = child("crowd::running_out", 40)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("there is a shell");
+    let lines = BufReader::new(child.stdout.as_mut().expect("it is piped")).lines();
+    let port: u16 = lines
+        .map_while(Result::ok)
+        .find_map(|line| line.strip_prefix("port ")?.parse().ok())
+        .expect("the child says where it listens");
+    let connect = || {
+        let stream = TcpStream::connect(("127.0.0.1", port)).expect("the server listens");
+        stream
+            .set_read_timeout(Some(PATIENCE))
+            .expect("a socket takes that");
+        stream
+    };
+    let mut busy = connect();
+    say(&mut busy, &POST[..20]);
+    // All at once: nobody who comes later makes the server look again.
+    let mut streams: Vec<TcpStream> = (0..200).map(|_| connect()).collect();
+    for stream in &mut streams {
+        // One that is idle for too long is closed to let the others in.
+        _ = stream.write_all(POST.as_bytes());
+    }
+    let answered = streams.iter_mut().rev().take(20);
+    for stream in answered {
+        assert_eq!(accepted(stream), b"hi");
+    }
+    say(&mut busy, &POST[20..]);
+    assert_eq!(accepted(&mut busy), b"hi");
+    drop(child.stdin.take());
+    let ended = child.wait().expect("it is our child");
+    assert!(ended.success(), "{ended}");
 }
 
 #[test]
@@ -97,14 +125,15 @@ fn the_longest_idle_makes_room_and_who_is_busy_stays() {
         connections: 3,
         ..limits()
     });
+    let mut busy = server.send(&POST[..20]);
+    server.pass(SECOND);
+    server.wait_for_connections(1);
     let mut first = server.send(POST);
     accepted(&mut first);
     server.pass(SECOND);
-    server.wait_for_connections(1);
+    server.wait_for_connections(2);
     let mut second = server.send(POST);
     accepted(&mut second);
-    let mut busy = server.send(&POST[..20]);
-    server.wait_for_connections(3);
 
     let mut fourth = server.send(POST);
     accepted(&mut fourth);
@@ -188,6 +217,20 @@ fn who_waits_for_memory_too_long_is_refused() {
 }
 
 #[test]
+fn the_time_of_a_body_stands_still_while_it_waits_for_memory() {
+    let server = Running::by_hand(narrow());
+    let mut slow: Vec<TcpStream> = (0..2).map(|_| server.send(large(150_000))).collect();
+    server.pass(Duration::ZERO);
+    let mut third = server.send(large(150_000));
+    server.pass(9 * SECOND);
+    drop(slow.pop());
+    server.pass(29 * SECOND);
+    assert!(is_silent(&mut third), "29 of 38 s count");
+    server.pass(SECOND);
+    closed(&mut third, "30 s without a byte");
+}
+
+#[test]
 fn the_memory_of_a_body_is_free_once_it_is_answered_even_if_its_sender_has_left() {
     let server = Running::by_hand(narrow());
     let body = "x".repeat(150_000);
@@ -212,27 +255,25 @@ fn the_memory_of_a_body_is_free_once_it_is_answered_even_if_its_sender_has_left(
     assert_eq!(accepted(&mut third).len(), 150_000);
 }
 
-/// Runs the rest of the test of that name in a process of its own with so many descriptors.
-fn in_a_child(name: &str, descriptors: u32, test: impl FnOnce()) {
-    const INSIDE: &str = "GATEPOST_TEST_INSIDE";
-    if std::env::var_os(INSIDE).is_some() {
-        return test();
-    }
+const INSIDE: &str = "GATEPOST_TEST_INSIDE";
+
+fn is_child() -> bool {
+    std::env::var_os(INSIDE).is_some()
+}
+
+/// The test of that name again, in a process of its own with so many descriptors.
+fn child(name: &str, descriptors: u32) -> Command {
     let binary = std::env::current_exe().expect("a test knows its binary");
-    let output = Command::new("sh")
+    let mut command = Command::new("sh");
+    command
         .arg("-c")
         .arg(format!(
             "ulimit -n {descriptors} && exec \"$0\" --nocapture \"$1\""
         ))
         .arg(binary)
         .arg(name)
-        .env(INSIDE, "1")
-        .output()
-        .expect("there is a shell");
-    let printed = String::from_utf8_lossy(&output.stdout);
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{printed}\n{errors}");
-    assert!(printed.contains("1 passed"), "{printed}");
+        .env(INSIDE, "1");
+    command
 }
 
 /// Source: proc(5), `/proc/pid/status`.

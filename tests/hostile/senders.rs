@@ -116,8 +116,8 @@ fn a_refusal_reaches_a_sender_that_is_still_sending() {
     for _ in 0..20 {
         let mut stream = server.send("POST /a HTTP/1.1\r\nContent-Length: x\r\n\r\n");
         // More than the sockets' buffers hold, so that it is still being sent when it is refused.
-        _ = stream.write_all(&vec![b'x'; 1_000_000]);
-        _ = stream.shutdown(Shutdown::Write);
+        say(&mut stream, vec![b'x'; 1_000_000]);
+        stream.shutdown(Shutdown::Write).expect("it is open");
         refused(&mut stream, "while sending");
     }
 }
