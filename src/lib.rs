@@ -63,6 +63,7 @@
 
 pub mod admin;
 pub mod audit;
+pub mod cli;
 pub mod clock;
 pub mod commit;
 pub mod config;

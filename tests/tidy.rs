@@ -66,6 +66,11 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "http", "ingest", "logger", "rng", "route", "store", "upstream",
         ],
     ),
+    (
+        "cli",
+        &["admin", "audit", "config", "daemon", "delivery", "event"],
+    ),
+    ("main", &["cli"]),
 ];
 
 /// Crates and calls that stay behind one door, so that there is one place to change them. The

@@ -18,6 +18,11 @@ fn state(bench: &Bench, seq: Seq) -> Vec<(String, DeliveryState)> {
     deliveries.map(|one| (one.destination, one.state)).collect()
 }
 
+fn names(status: &Status) -> Vec<String> {
+    let all = status.destinations.iter();
+    all.map(|one| one.name.clone()).collect()
+}
+
 fn seqs(found: &Found) -> Vec<u64> {
     found.events.iter().map(|event| event.seq.0).collect()
 }
@@ -35,10 +40,6 @@ fn the_status_counts_what_waits_and_says_who_knows() {
     assert!(!status.running && status.clock_certain);
     assert_eq!(status.gateway, "000000000000002a");
     assert_eq!(status.started.age_ms, 60_000);
-    let names = |status: &Status| -> Vec<String> {
-        let all = status.destinations.iter();
-        all.map(|one| one.name.clone()).collect()
-    };
     assert_eq!(names(&status), ["cloud", "crm"], "all that the store knows");
     bench.send("cam-7", "e-1", &[CLOUD]);
     bench.clock.advance(Duration::from_secs(5));
@@ -58,6 +59,14 @@ fn the_status_counts_what_waits_and_says_who_knows() {
     let crm = &status.destinations[1];
     assert_eq!((crm.pending, crm.dead, crm.configured), (0, 2, false));
     assert_eq!((status.events, status.quarantined), (5, 1));
+}
+
+#[test]
+fn the_status_of_a_running_daemon_is_the_dispatchers() {
+    let bench = Bench::new();
+    bench.send("cam-7", "e-1", &[CLOUD]);
+    bench.send("cam-8", "e-2", &[CLOUD]);
+    bench.dead(2, CRM);
     *bench.desk.live.lock().expect("not poisoned") = Some(vec![DestinationState {
         number: CLOUD,
         name: "cloud".to_owned(),
@@ -381,68 +390,70 @@ fn a_held_destination_is_remembered_and_the_dispatcher_told() {
     );
 }
 
+/// Method, target, body; what is wrong.
+const CANNOT: &[(&str, &str, &str, Kind)] = &[
+    ("GET", "/", "", Kind::NotFound),
+    ("GET", "/api/nothing", "", Kind::NotFound),
+    ("GET", "/api/status/", "", Kind::NotFound),
+    ("GET", "/api/status?x=1", "", Kind::BadRequest),
+    ("GET", "/api/queue?limit=0", "", Kind::BadRequest),
+    ("GET", "/api/queue?after=1-2", "", Kind::BadRequest),
+    ("GET", "/api/dead?after=99999-2", "", Kind::BadRequest),
+    (
+        "GET",
+        "/api/dead?after=1-18446744073709551615",
+        "",
+        Kind::BadRequest,
+    ),
+    ("GET", "/api/events", "", Kind::BadRequest),
+    ("GET", "/api/events/x", "", Kind::BadRequest),
+    ("GET", "/api/events/0", "", Kind::NoEvent),
+    ("GET", "/api/events/18446744073709551615", "", Kind::NoEvent),
+    ("GET", "/api/events/0/body", "", Kind::NoEvent),
+    ("POST", "/api/status", "", Kind::Method),
+    ("DELETE", "/api/events/0", "", Kind::Method),
+    ("GET", "/api/replay", "", Kind::Method),
+    ("POST", "/api/replay", "", Kind::BadRequest),
+    ("POST", "/api/replay", "{}", Kind::BadRequest),
+    ("POST", "/api/replay", "{\"al\":true}", Kind::BadRequest),
+    (
+        "POST",
+        "/api/replay",
+        "{\"seq\":0,\"all\":true}",
+        Kind::BadRequest,
+    ),
+    ("POST", "/api/replay", "{\"seq\":0}", Kind::NoEvent),
+    (
+        "POST",
+        "/api/replay",
+        "{\"destination\":\"x\"}",
+        Kind::NoDestination,
+    ),
+    (
+        "POST",
+        "/api/replay?dry=1",
+        "{\"all\":true}",
+        Kind::BadRequest,
+    ),
+    ("POST", "/api/discard", "{\"all\":true}", Kind::BadRequest),
+    (
+        "POST",
+        "/api/discard",
+        "{\"destination\":\"cloud\"}",
+        Kind::BadRequest,
+    ),
+    ("POST", "/api/discard", "{\"seq\":0}", Kind::NoEvent),
+    ("POST", "/api/hold", "{}", Kind::BadRequest),
+];
+
 #[test]
 fn what_cannot_be_done_is_a_problem() {
     let bench = Bench::new();
-    let rows = [
-        ("GET", "/", "", Kind::NotFound),
-        ("GET", "/api/nothing", "", Kind::NotFound),
-        ("GET", "/api/status/", "", Kind::NotFound),
-        ("GET", "/api/status?x=1", "", Kind::BadRequest),
-        ("GET", "/api/queue?limit=0", "", Kind::BadRequest),
-        ("GET", "/api/queue?after=1-2", "", Kind::BadRequest),
-        ("GET", "/api/dead?after=99999-2", "", Kind::BadRequest),
-        (
-            "GET",
-            "/api/dead?after=1-18446744073709551615",
-            "",
-            Kind::BadRequest,
-        ),
-        ("GET", "/api/events", "", Kind::BadRequest),
-        ("GET", "/api/events/x", "", Kind::BadRequest),
-        ("GET", "/api/events/0", "", Kind::NoEvent),
-        ("GET", "/api/events/18446744073709551615", "", Kind::NoEvent),
-        ("GET", "/api/events/0/body", "", Kind::NoEvent),
-        ("POST", "/api/status", "", Kind::Method),
-        ("DELETE", "/api/events/0", "", Kind::Method),
-        ("GET", "/api/replay", "", Kind::Method),
-        ("POST", "/api/replay", "", Kind::BadRequest),
-        ("POST", "/api/replay", "{}", Kind::BadRequest),
-        ("POST", "/api/replay", "{\"al\":true}", Kind::BadRequest),
-        (
-            "POST",
-            "/api/replay",
-            "{\"seq\":0,\"all\":true}",
-            Kind::BadRequest,
-        ),
-        ("POST", "/api/replay", "{\"seq\":0}", Kind::NoEvent),
-        (
-            "POST",
-            "/api/replay",
-            "{\"destination\":\"x\"}",
-            Kind::NoDestination,
-        ),
-        (
-            "POST",
-            "/api/replay?dry=1",
-            "{\"all\":true}",
-            Kind::BadRequest,
-        ),
-        ("POST", "/api/discard", "{\"all\":true}", Kind::BadRequest),
-        (
-            "POST",
-            "/api/discard",
-            "{\"destination\":\"cloud\"}",
-            Kind::BadRequest,
-        ),
-        ("POST", "/api/discard", "{\"seq\":0}", Kind::NoEvent),
-        ("POST", "/api/hold", "{}", Kind::BadRequest),
-    ];
-    for (method, target, body, kind) in rows {
+    for (method, target, body, kind) in CANNOT {
         let response = bench.ask(method, target, body);
-        assert_eq!(problem(&response).1, kind, "{method} {target} {body}");
+        assert_eq!(problem(&response).1, *kind, "{method} {target} {body}");
         assert_eq!(response.content_type, "application/problem+json");
-        assert_eq!(response.allow.is_some(), kind == Kind::Method);
+        assert_eq!(response.allow.is_some(), *kind == Kind::Method);
     }
 }
 

@@ -1,0 +1,94 @@
+//! `gatepost check`: is this configuration file right, and what does it mean?
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+use super::Error;
+use super::text::json;
+use crate::config::{Config, DEFAULT_PATH};
+
+/// Check a configuration file and show where events would go.
+///
+/// Changes nothing and does not need the daemon. Exits with 78 if the file is wrong.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The file to check.
+    #[arg(default_value = DEFAULT_PATH)]
+    file: PathBuf,
+    /// Print one JSON object for programs instead of text for people.
+    #[arg(long)]
+    json: bool,
+}
+
+/// What the file means, for programs.
+#[derive(Serialize)]
+struct Meaning<'a> {
+    file: String,
+    listen: Vec<String>,
+    store: String,
+    admin: Option<String>,
+    destinations: Vec<Destination<'a>>,
+    routes: Vec<Route<'a>>,
+}
+
+#[derive(Serialize)]
+struct Destination<'a> {
+    name: &'a str,
+    url: &'a str,
+}
+
+#[derive(Serialize)]
+struct Route<'a> {
+    name: &'a str,
+    path: String,
+    to: &'a [String],
+}
+
+/// Prints one line for each route.
+pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Error> {
+    let config = Config::load(&args.file)?;
+    if args.json {
+        return Ok(json(&meaning(args, &config), out)?);
+    }
+    let Meaning {
+        file,
+        listen,
+        store,
+        ..
+    } = meaning(args, &config);
+    writeln!(out, "{file} is right")?;
+    writeln!(out, "listens on {}, stores in {store}", listen.join(", "))?;
+    writeln!(out, "{config}")?;
+    Ok(())
+}
+
+fn meaning<'a>(args: &Args, config: &'a Config) -> Meaning<'a> {
+    let destinations = config.destinations.iter();
+    let routes = config.routes.iter();
+    Meaning {
+        file: args.file.display().to_string(),
+        listen: config
+            .ingest
+            .listen
+            .iter()
+            .map(ToString::to_string)
+            .collect(),
+        store: config.store.path.display().to_string(),
+        admin: config.admin.map(|address| address.to_string()),
+        destinations: destinations
+            .map(|to| Destination {
+                name: &to.name,
+                url: &to.url,
+            })
+            .collect(),
+        routes: routes
+            .map(|route| Route {
+                name: &route.name,
+                path: route.path.to_string(),
+                to: &route.to,
+            })
+            .collect(),
+    }
+}
