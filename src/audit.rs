@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::clock::Timestamp;
+use crate::clock::{Reading, Timestamp};
 use crate::event::{Event, Quarantine, Seq, printable};
 
 /// Something that happened to an event.
@@ -16,6 +16,9 @@ use crate::event::{Event, Quarantine, Seq, printable};
 pub struct Entry {
     /// When, by the wall clock.
     pub at: Timestamp,
+    /// Set if nobody knew then whether the clock was right.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub uncertain: bool,
     /// What.
     #[serde(flatten)]
     pub action: Action,
@@ -87,10 +90,19 @@ pub enum Then {
 }
 
 impl Entry {
+    /// What happens now.
+    #[must_use]
+    pub fn new(now: Reading, action: Action) -> Self {
+        Self {
+            at: now.wall,
+            uncertain: !now.certain,
+            action,
+        }
+    }
+
     /// The entries that a stored event's own record stands for: its arrival, and its quarantine.
     #[must_use]
     pub fn of_arrival(event: &Event) -> Vec<Self> {
-        let at = event.received.wall;
         let received = Action::Received {
             device: event.device.clone(),
             route: event.route.clone(),
@@ -102,7 +114,9 @@ impl Entry {
             .clone()
             .map(|reason| Action::Quarantined { reason });
         let actions = std::iter::once(received).chain(quarantined);
-        actions.map(|action| Self { at, action }).collect()
+        actions
+            .map(|action| Self::new(event.received, action))
+            .collect()
     }
 }
 
@@ -349,6 +363,7 @@ mod tests {
         for action in actions {
             let entry = Entry {
                 at: Timestamp::from_ms(9),
+                uncertain: true,
                 action,
             };
             let json = serde_json::to_string(&entry).expect("an entry is valid JSON");

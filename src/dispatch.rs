@@ -196,10 +196,7 @@ impl Dispatcher {
             id,
             name,
             change,
-            entry: Entry {
-                at: reading.wall,
-                action,
-            },
+            entry: Entry::new(reading, action),
         }))
     }
 

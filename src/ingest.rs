@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::clock::{Moment, Reading};
-use crate::commit::{Admission, DedupKey, Done};
+use crate::commit::{Admission, DedupKey, Done, HELD};
 use crate::event::{Address, DestinationNo, Digest, Event, Lane, Quarantine, Request, name};
 use crate::http::Answer;
 use crate::route::{Identity, Route, Routes, Status};
@@ -22,9 +22,6 @@ use crate::route::{Identity, Route, Routes, Status};
 mod allowance;
 
 use allowance::Allowance;
-
-/// Where deliveries wait that have no destination yet: a number that no destination ever gets.
-pub const HELD: DestinationNo = DestinationNo(0);
 
 /// Turns requests into events, by the routes of the configuration.
 #[derive(Debug)]

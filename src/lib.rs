@@ -59,7 +59,7 @@
 //! - The deduplication key begins with the hash of the event id alone, so that an event can be
 //!   found by its id without an index whose random keys would cost more than the event.
 //! - Events without a destination are pending for a destination number that nobody ever gets
-//!   ([`ingest::HELD`]), and move on at the first start that has one for their route.
+//!   ([`commit::HELD`]), and move on at the first start that has one for their route.
 
 pub mod admin;
 pub mod audit;

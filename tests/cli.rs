@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use gatepost::audit::{Action, Entry, Then};
 use gatepost::clock::{Clock, Reading, SystemClock, Timestamp};
-use gatepost::commit::{Admission, Change, Committer, DedupKey, Settlement, Work};
+use gatepost::commit::{Admission, Change, Committer, DedupKey, Retention, Settlement, Work};
 use gatepost::delivery::{DeadLetter, DeadReason, DeliveryId};
 use gatepost::event::{Address, DestinationNo, Digest, Event, Header, Lane, Quarantine, Seq};
 use gatepost::store::{Store, Sync};
@@ -70,7 +70,7 @@ impl Gateway {
         });
         named.expect("the store works");
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-        let committer = Committer::new(Arc::new(store), clock, 1 << 30);
+        let committer = Committer::new(Arc::new(store), clock, 1 << 30, Retention::DEFAULT);
         let mut committer = committer.expect("a committer");
         change(&mut committer);
         committer.finish().expect("the store works");
@@ -172,6 +172,7 @@ fn death(seq: Seq, device: &str) -> Settlement {
         change: Change::Dead(letter),
         entry: Entry {
             at: Timestamp::from_ms(1_767_323_046_000),
+            uncertain: false,
             action: Action::Attempted {
                 destination: "cloud".to_owned(),
                 number: 1,

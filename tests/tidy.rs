@@ -55,8 +55,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (
         "admin",
         &[
-            "audit", "clock", "commit", "delivery", "dispatch", "event", "health", "ingest",
-            "store",
+            "audit", "clock", "commit", "delivery", "dispatch", "event", "health", "store",
         ],
     ),
     (

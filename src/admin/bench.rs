@@ -11,7 +11,7 @@ use super::{Kind, Office, Request, Response, State, Unavailable, Via, answer};
 use crate::audit::{Action, Entry, Then};
 use crate::clock::{Clock as _, ManualClock, Timestamp};
 use crate::commit::{
-    Admission, Change, Committer, DedupKey, Done, Operation, Report, Settlement, Work,
+    Admission, Change, Committer, DedupKey, Done, Operation, Report, Retention, Settlement, Work,
 };
 use crate::delivery::{DeadLetter, DeadReason, DeliveryId, Progress};
 use crate::dispatch::DestinationState;
@@ -100,7 +100,12 @@ impl Bench {
         let store = Arc::new(store);
         let clock = Arc::new(ManualClock::default());
         clock.set_wall(TODAY, true);
-        let committer = Committer::new(Arc::clone(&store), clock.clone(), 1 << 30);
+        let committer = Committer::new(
+            Arc::clone(&store),
+            clock.clone(),
+            1 << 30,
+            Retention::DEFAULT,
+        );
         let desk = Arc::new(Desk {
             committer: Mutex::new(committer.expect("a committer")),
             sizes: Mutex::default(),
@@ -295,6 +300,7 @@ fn settlement(seq: Seq, device: &str, to: DestinationNo, change: Change, then: T
     let destination = if to == CLOUD { "cloud" } else { "crm" };
     let entry = Entry {
         at: TODAY,
+        uncertain: false,
         action: Action::Attempted {
             destination: destination.to_owned(),
             number: 1,

@@ -16,7 +16,7 @@ use std::time::Duration;
 use super::server::SOCKET;
 use super::{Alone, Request, State, Via, answer};
 use crate::clock::{Clock, SystemClock};
-use crate::commit::Committer;
+use crate::commit::{Committer, Retention};
 use crate::store::{self, Store, folder_of};
 
 /// How long one read or write may take: longer than the slowest answer.
@@ -75,8 +75,9 @@ impl Gateway {
 fn local(path: &Path) -> Result<State, store::Error> {
     let store = Arc::new(Store::open_existing(path)?);
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-    // Nothing is admitted here, so no quota is needed.
-    let committer = Committer::new(Arc::clone(&store), Arc::clone(&clock), u64::MAX)?;
+    // Nothing is admitted here, so no quota is needed; and what expires is for the daemon to say.
+    let (writer, time) = (Arc::clone(&store), Arc::clone(&clock));
+    let committer = Committer::new(writer, time, u64::MAX, Retention::FOREVER)?;
     Ok(State {
         store,
         destinations: Vec::new(),

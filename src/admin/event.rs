@@ -36,6 +36,7 @@ pub(super) fn view(state: &State, seq: Seq) -> Result<EventView, Refusal> {
             .map(|header| (header.name.clone(), text(&header.value)))
             .collect(),
         kept: event.kept,
+        expired: 0 < event.kept && !state.store.has_body(seq)?,
         digest: event.digest.to_string(),
         revision_of: event.revision_of,
         idempotency_key: idempotency_key(state.store.gateway(), seq),
@@ -52,7 +53,9 @@ pub(super) fn view(state: &State, seq: Seq) -> Result<EventView, Refusal> {
 /// `GET /api/events/{seq}/body`: the kept bytes, as they were sent.
 pub(super) fn body(state: &State, seq: Seq) -> Result<Vec<u8>, Refusal> {
     let event = record(state, seq)?;
-    Ok(state.store.body(seq, &event)?)
+    let body = state.store.body(seq, &event)?;
+    let expired = format!("the body of {} has expired", event.name(seq));
+    body.ok_or_else(|| Refusal::new(Kind::Expired, expired))
 }
 
 /// The record of an event that must be there.
@@ -168,7 +171,7 @@ fn lines(state: &State, seq: Seq, event: &Event, trail: Vec<Entry>) -> Vec<Trail
     let now = state.clock.reading();
     let name = event.name(seq);
     let entries = Entry::of_arrival(event).into_iter().chain(trail);
-    let lines = entries.map(|Entry { at, action }| {
+    let lines = entries.map(|Entry { at, action, .. }| {
         let line = Line {
             name: &name,
             seq,

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::{Kind, Refusal, State};
 use crate::commit::DestinationRef;
+use crate::commit::HELD;
 use crate::event::{DestinationNo, printable};
-use crate::ingest::HELD;
 use crate::store;
 
 /// What is said where an event has no destination yet. No destination can be called so.

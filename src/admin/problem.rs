@@ -16,6 +16,8 @@ pub enum Kind {
     NotFound,
     /// There is no such event.
     NoEvent,
+    /// The event's body was kept for as long as the configuration says.
+    Expired,
     /// There is no such destination.
     NoDestination,
     /// The path takes other methods.
@@ -33,10 +35,11 @@ pub enum Kind {
 }
 
 impl Kind {
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 11] = [
         Self::BadRequest,
         Self::NotFound,
         Self::NoEvent,
+        Self::Expired,
         Self::NoDestination,
         Self::Method,
         Self::ReadOnly,
@@ -52,6 +55,7 @@ impl Kind {
             Self::BadRequest => (400, "bad-request", "the request is not understood"),
             Self::NotFound => (404, "not-found", "there is nothing at this path"),
             Self::NoEvent => (404, "no-such-event", "there is no such event"),
+            Self::Expired => (410, "expired", "the body is no longer kept"),
             Self::NoDestination => (
                 404,
                 "no-such-destination",

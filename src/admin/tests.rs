@@ -7,10 +7,10 @@ use super::views::{
     Changed, DeadRow, DeliveryState, EventView, Found, Page, QuarantineRow, QueueRow, Status,
 };
 use super::*;
+use crate::commit::HELD;
 use crate::delivery::DeadReason;
 use crate::dispatch::DestinationState;
 use crate::health;
-use crate::ingest::HELD;
 
 fn state(bench: &Bench, seq: Seq) -> Vec<(String, DeliveryState)> {
     let view: EventView = bench.see(&format!("/api/events/{seq}"));

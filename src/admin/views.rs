@@ -205,6 +205,8 @@ pub struct EventView {
     pub headers: Vec<(String, String)>,
     /// How many bytes of the body are kept: less than `bytes` only if it was too long.
     pub kept: u64,
+    /// Whether what was kept has expired.
+    pub expired: bool,
     /// SHA-256 of what was sent, in hexadecimal.
     pub digest: String,
     /// The earlier event with the same ids but other bytes.

@@ -51,6 +51,9 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Error> {
     };
     let view: EventView = view(event)?;
     print(&view, out)?;
+    if view.expired {
+        return Ok(writeln!(out, "\nthe body has expired")?);
+    }
     // A damaged body must not keep the rest from being shown.
     print_body(&view, &body(event)?, out)
 }

@@ -22,6 +22,7 @@ mod apply;
 mod linger;
 mod operate;
 mod plan;
+mod prune;
 mod recent;
 mod repeats;
 mod run;
@@ -31,11 +32,12 @@ pub use recent::{DedupKey, Known, Recent, recent_with_id};
 pub use run::{Ear, run};
 
 use crate::audit::{Action, Entry, Line, Then};
-use crate::clock::{Clock, Moment, Timestamp};
+use crate::clock::{Clock, Moment, Reading};
 use crate::delivery::{DeadLetter, DeliveryId, Progress};
-use crate::event::{Event, Lane, Seq};
+use crate::event::{DestinationNo, Event, Lane, Seq};
 use crate::store::{self, Pending, Store, Sync};
 use plan::Plan;
+use prune::Pruner;
 use repeats::{Repeats, Said};
 
 /// The longest a settlement waits for a commit to share. Longer would save syncs and repeat more
@@ -54,6 +56,32 @@ pub const WINDOW: usize = 100_000;
 /// The share of the quota that new events may not fill, so that settlements and deletes always
 /// have room: one tenth.
 const RESERVE: u64 = 10;
+
+/// Where deliveries wait that have no destination yet: a number that no destination ever gets.
+pub const HELD: DestinationNo = DestinationNo(0);
+
+/// How long what has ended is kept.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Retention {
+    /// Bodies, from the end of the last delivery on.
+    pub keep_delivered: Duration,
+    /// Records and audit trails, likewise; never shorter than the body.
+    pub keep_audit: Duration,
+}
+
+impl Retention {
+    /// For a committer that only does what an operator says.
+    pub const FOREVER: Self = Self {
+        keep_delivered: Duration::MAX,
+        keep_audit: Duration::MAX,
+    };
+
+    /// A day for bodies, a month for the rest.
+    pub const DEFAULT: Self = Self {
+        keep_delivered: Duration::from_secs(24 * 60 * 60),
+        keep_audit: Duration::from_secs(30 * 24 * 60 * 60),
+    };
+}
 
 /// A new event on its way to the disk.
 #[derive(Clone, Debug)]
@@ -157,6 +185,7 @@ pub struct Committer {
     max_bytes: u64,
     recent: Recent,
     repeats: Repeats,
+    pruner: Pruner,
     riding: Vec<Settlement>,
     riding_since: Moment,
     last_commit: Moment,
@@ -168,16 +197,20 @@ pub struct Committer {
 }
 
 impl Committer {
-    /// Takes over writing. `max_bytes` is the quota of the store.
+    /// Takes over writing. `max_bytes` is the quota of the store, and `retention` says how long
+    /// what has ended is kept.
     pub fn new(
         store: Arc<Store>,
         clock: Arc<dyn Clock>,
         max_bytes: u64,
+        retention: Retention,
     ) -> Result<Self, store::Error> {
         let recent = Recent::restore(WINDOW, store.recent()?);
         let counters = store.counters()?;
         let now = clock.moment();
+        let pruner = Pruner::new(retention, now);
         Ok(Self {
+            pruner,
             store,
             clock,
             max_bytes,
@@ -237,10 +270,13 @@ impl Committer {
     pub fn due(&self) -> Option<Moment> {
         let ride = (!self.riding.is_empty()).then_some(self.riding_since + RIDE);
         let checkpoint = (!self.checkpointed).then_some(self.last_commit + IDLE);
-        [ride, checkpoint, self.repeats.next_due()]
-            .into_iter()
-            .flatten()
-            .min()
+        let due = [
+            ride,
+            checkpoint,
+            self.repeats.next_due(),
+            Some(self.pruner.due()),
+        ];
+        due.into_iter().flatten().min()
     }
 
     /// Puts everything on disk that waits in memory, and makes the next start quick.
@@ -301,6 +337,10 @@ impl Committer {
         let ride_is_over = FULL_RIDE <= self.riding.len()
             || (!self.riding.is_empty() && self.riding_since + RIDE <= now);
         let say = self.repeats.next_due().is_some_and(|due| due <= now);
+        self.pruner
+            .note_fill(self.stored_bytes, self.max_bytes, now);
+        let (incoming, reading) = (plan.admissions.len(), self.clock.reading());
+        plan.expired = self.pruner.walk(&self.store, incoming, now, reading)?;
         if !plan.is_empty() || ride_is_over || say {
             self.commit(plan, now, Sync::Usual)?;
             return Ok(Some(self.clock.moment().since(now)));
@@ -319,21 +359,22 @@ impl Committer {
     ) -> Result<(), store::Error> {
         let riding = std::mem::take(&mut self.riding);
         let repeats = self.repeats.due(now);
-        let at = self.clock.reading().wall;
+        let reading = self.clock.reading();
         let uncounted = std::mem::take(&mut self.uncounted);
         let changed = self.store.write(sync, |tables| {
             for settlement in &riding {
                 apply::settle(tables, settlement)?;
                 plan.notices.push(Notice::Settled(settlement.id));
             }
-            plan.operate_on(tables, at)?;
+            plan.expired.remove_from(tables)?;
+            plan.operate_on(tables, reading)?;
             for (seq, admission) in &plan.admissions {
                 let pending = apply::admit(tables, *seq, admission)?;
                 plan.notices
                     .extend(pending.into_iter().map(Notice::Arrived));
             }
             for said in &repeats {
-                tables.put_entry(said.seq, &said.entry(at))?;
+                tables.put_entry(said.seq, &said.entry(reading))?;
             }
             tables.counters.totals.duplicates += uncounted;
             Ok((tables.counters.next_seq, tables.counters.stored_bytes))
@@ -401,9 +442,8 @@ impl Said {
         Action::Duplicate { times: self.times }
     }
 
-    fn entry(&self, at: Timestamp) -> Entry {
-        let action = self.action();
-        Entry { at, action }
+    fn entry(&self, now: Reading) -> Entry {
+        Entry::new(now, self.action())
     }
 }
 

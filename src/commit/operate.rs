@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Notice;
 use crate::audit::{Action, Entry};
-use crate::clock::Timestamp;
+use crate::clock::Reading;
 use crate::delivery::{DeliveryId, Progress};
 use crate::event::{DestinationNo, Event, Lane, Seq};
 use crate::store::{Error, Pending, Tables};
@@ -76,18 +76,14 @@ pub(super) struct Said {
 
 /// Where the effects of an operation go besides the tables.
 pub(super) struct Effects<'a> {
-    at: Timestamp,
+    now: Reading,
     notices: &'a mut Vec<Notice>,
     said: &'a mut Vec<Said>,
 }
 
 impl<'a> Effects<'a> {
-    pub(super) fn new(
-        at: Timestamp,
-        notices: &'a mut Vec<Notice>,
-        said: &'a mut Vec<Said>,
-    ) -> Self {
-        Self { at, notices, said }
+    pub(super) fn new(now: Reading, notices: &'a mut Vec<Notice>, said: &'a mut Vec<Said>) -> Self {
+        Self { now, notices, said }
     }
 
     /// Does one wish.
@@ -143,6 +139,9 @@ impl<'a> Effects<'a> {
         let lane = match tables.take_dead(to.number, target.seq)? {
             Some(letter) => letter.lane,
             None => match delivered_in(tables, &event, target.seq, to)? {
+                Ok(_) if 0 < event.kept && !tables.has_body(target.seq)? => {
+                    return Ok(Err(format!("the body of {name} has expired")));
+                }
                 Ok(lane) => lane,
                 Err(refused) => return Ok(Err(refused)),
             },
@@ -219,10 +218,7 @@ impl<'a> Effects<'a> {
         name: String,
         action: Action,
     ) -> Result<(), Error> {
-        let entry = Entry {
-            at: self.at,
-            action,
-        };
+        let entry = Entry::new(self.now, action);
         tables.put_entry(seq, &entry)?;
         let action = entry.action;
         self.said.push(Said { name, seq, action });

@@ -1,8 +1,9 @@
 //! What one step of the committer is about to write, and who waits for it.
 
 use super::operate::{self, Operation, Report, Said};
+use super::prune::Expired;
 use super::{Admission, Done, Notice};
-use crate::clock::Timestamp;
+use crate::clock::Reading;
 use crate::event::Seq;
 use crate::store::{Error, Tables};
 
@@ -18,6 +19,8 @@ pub(super) struct Plan<T> {
     pub(super) notices: Vec<Notice>,
     /// What the log says of the operations.
     pub(super) said: Vec<Said>,
+    /// What retention removes along with the rest.
+    pub(super) expired: Expired,
     reports: Vec<Report>,
 }
 
@@ -29,6 +32,7 @@ impl<T> Default for Plan<T> {
             waiting: Vec::new(),
             notices: Vec::new(),
             said: Vec::new(),
+            expired: Expired::default(),
             reports: Vec::new(),
         }
     }
@@ -37,17 +41,17 @@ impl<T> Default for Plan<T> {
 impl<T> Plan<T> {
     /// Whether nothing of it needs a commit.
     pub(super) fn is_empty(&self) -> bool {
-        self.admissions.is_empty() && self.operations.is_empty()
+        self.admissions.is_empty() && self.operations.is_empty() && self.expired.is_empty()
     }
 
     /// Does what operators want.
     pub(super) fn operate_on(
         &mut self,
         tables: &mut Tables<'_>,
-        at: Timestamp,
+        now: Reading,
     ) -> Result<(), Error> {
         for (operation, _) in &self.operations {
-            let mut effects = operate::Effects::new(at, &mut self.notices, &mut self.said);
+            let mut effects = operate::Effects::new(now, &mut self.notices, &mut self.said);
             self.reports.push(effects.operate(tables, operation)?);
         }
         Ok(())

@@ -1,6 +1,7 @@
 //! The committer's promises, on a real store in a folder of its own.
 
 use super::*;
+use crate::clock::Timestamp;
 use crate::clock::{ManualClock, Reading};
 use crate::commit::operate::DestinationRef;
 use crate::delivery::DeadReason;
@@ -23,7 +24,12 @@ fn bench_with(max_bytes: u64) -> Bench {
 fn open(folder: tempfile::TempDir, clock: Arc<ManualClock>, max_bytes: u64) -> Bench {
     let store = Store::open(&folder.path().join("events.redb"), 7).expect("a store");
     let store = Arc::new(store);
-    let committer = Committer::new(Arc::clone(&store), clock.clone(), max_bytes);
+    let committer = Committer::new(
+        Arc::clone(&store),
+        clock.clone(),
+        max_bytes,
+        Retention::DEFAULT,
+    );
     Bench {
         clock,
         store,
@@ -115,16 +121,18 @@ fn admit(event_id: &str, body: &[u8], who: u32) -> Work<u32> {
 }
 
 fn settlement(seq: Seq, change: Change) -> Work<u32> {
-    let entry = Entry {
-        at: Timestamp::default(),
-        action: Action::Attempted {
-            destination: "cloud".to_owned(),
-            number: 1,
-            outcome: "HTTP 422".to_owned(),
-            took_ms: 1,
-            then: Then::Dead,
-        },
+    settlement_at(Reading::default(), seq, change)
+}
+
+fn settlement_at(now: Reading, seq: Seq, change: Change) -> Work<u32> {
+    let action = Action::Attempted {
+        destination: "cloud".to_owned(),
+        number: 1,
+        outcome: "HTTP 422".to_owned(),
+        took_ms: 1,
+        then: Then::Dead,
     };
+    let entry = Entry::new(now, action);
     Work::Settle(Box::new(Settlement {
         id: id(seq),
         name: "e-1".to_owned(),
@@ -165,7 +173,7 @@ fn a_stored_event_is_there_with_its_bytes_and_its_delivery() {
     assert_eq!(event.event_id.as_deref(), Some("e-1"));
     assert_eq!(
         bench.store.body(Seq(0), &event).expect("whole"),
-        b"{\"a\":1}"
+        Some(b"{\"a\":1}".to_vec())
     );
     assert_eq!(bench.backlog(), (1, 0));
 }
@@ -218,7 +226,8 @@ fn settlements_ride_along_or_go_alone_after_a_second() {
     assert_eq!(step.notices[0], Notice::Settled(id(Seq(0))));
     assert_eq!(bench.backlog(), (1, 0), "one left, one came");
     bench.step(vec![settlement(Seq(1), Change::Delivered)]);
-    assert_eq!(bench.committer.due(), Some(Moment::at(RIDE)));
+    let due = bench.committer.due();
+    assert!(due.is_some_and(|due| due <= Moment::at(RIDE)));
     bench.clock.advance(RIDE);
     assert!(bench.step(Vec::new()).took.is_some());
     assert_eq!(bench.backlog(), (0, 0));
@@ -345,8 +354,115 @@ fn a_full_store_refuses_and_keeps_room_for_settlements() {
 fn an_idle_committer_makes_the_next_start_quick_once() {
     let mut bench = Bench::new();
     bench.step(vec![admit("e-1", b"x", 1)]);
-    assert_eq!(bench.committer.due(), Some(Moment::at(IDLE)));
+    assert!(!bench.committer.checkpointed);
     bench.clock.advance(IDLE);
     bench.step(Vec::new());
-    assert_eq!(bench.committer.due(), None);
+    assert!(bench.committer.checkpointed);
+    bench.clock.advance(IDLE);
+    let step = bench.step(Vec::new());
+    assert_eq!(step.took, None, "once is enough");
 }
+
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+impl Bench {
+    /// Lets time pass, with a step whenever one is due.
+    fn pass(&mut self, how_long: Duration) {
+        let end = self.clock.moment() + how_long;
+        while let Some(due) = self.committer.due().filter(|due| *due < end) {
+            // A walk rests for minutes; skipping most of its steps keeps the test short.
+            let pause = due.since(self.clock.moment()).max(Duration::from_secs(300));
+            self.clock.advance(pause);
+            self.step(Vec::new());
+        }
+    }
+
+    /// What is left of the first event: its record and its body.
+    fn left(&self, seq: Seq) -> (bool, bool) {
+        let event = self.store.event(seq).expect("readable").is_some();
+        (event, self.store.has_body(seq).expect("readable"))
+    }
+}
+
+/// A delivered event, a dead letter, and one that is pending.
+fn three_ends(bench: &mut Bench) {
+    let admissions = ["e-0", "e-1", "e-2"].map(|id| admit(id, b"x", 1));
+    bench.step(admissions.into());
+    let now = bench.clock.reading();
+    bench.step(vec![
+        settlement_at(now, Seq(0), Change::Delivered),
+        settlement_at(now, Seq(1), dead_letter()),
+    ]);
+    bench.committer.finish().expect("the store works");
+}
+
+#[test]
+fn what_has_ended_expires_and_what_waits_stays() {
+    let mut bench = Bench::new();
+    bench
+        .clock
+        .set_wall(Timestamp::from_ms(1_790_000_000_000), true);
+    three_ends(&mut bench);
+    bench.pass(DAY / 2);
+    assert_eq!(bench.left(Seq(0)), (true, true));
+    bench.pass(DAY);
+    assert_eq!(bench.left(Seq(0)), (true, false), "the body goes first");
+    let replay = Operation::Replay(vec![target(Seq(0))]);
+    let step = bench.step(vec![Work::Operate(replay, 2)]);
+    let Done::Operated(report) = &step.answers[0].1 else {
+        unreachable!("an operation is answered with its report");
+    };
+    assert_eq!(report.refused, ["the body of e-0 has expired"]);
+    bench.pass(31 * DAY);
+    assert_eq!(bench.left(Seq(0)), (false, false));
+    assert_eq!(bench.trail(Seq(0)), []);
+    for seq in [1, 2] {
+        assert_eq!(bench.left(Seq(seq)), (true, true), "seq {seq}");
+    }
+    let counters = bench.store.counters().expect("counters");
+    assert_eq!(counters.events, 2);
+    let per_event = store::footprint(&admission("e-0", b"x").event, b"x");
+    assert_eq!(counters.stored_bytes, 2 * per_event);
+}
+
+#[test]
+fn nothing_expires_by_a_clock_that_may_be_wrong() {
+    // What ended under a wrong clock, and what is judged by one.
+    for (then, now) in [(false, true), (true, false)] {
+        let mut bench = Bench::new();
+        bench.clock.set_wall(Timestamp::from_ms(0), then);
+        three_ends(&mut bench);
+        bench
+            .clock
+            .set_wall(Timestamp::from_ms(1_790_000_000_000), now);
+        bench.pass(2 * DAY);
+        assert_eq!(
+            bench.left(Seq(0)),
+            (true, true),
+            "certain then {then}, now {now}"
+        );
+    }
+}
+
+#[test]
+fn a_nearly_full_store_makes_room_from_what_has_ended() {
+    let mut bench = bench_with(30_000);
+    three_ends(&mut bench);
+    let mut refused = 0;
+    for number in 0..100 {
+        let step = bench.step(vec![admit(&format!("n-{number}"), b"x", 1)]);
+        match step.answers[0].1 {
+            Done::Stored(seq) => {
+                bench.step(vec![settlement(seq, Change::Delivered)]);
+            }
+            _ => refused += 1,
+        }
+        bench.clock.advance(SHORT);
+    }
+    assert_eq!(refused, 0);
+    for seq in [1, 2] {
+        assert_eq!(bench.left(Seq(seq)), (true, true), "seq {seq}");
+    }
+}
+
+const SHORT: Duration = Duration::from_secs(1);

@@ -8,11 +8,10 @@ use log::info;
 
 use super::Error as DaemonError;
 use crate::clock::{self, Clock};
-use crate::commit::{Assignment, Committer, Operation, Work};
+use crate::commit::{Assignment, Committer, HELD, Operation, Retention, Work};
 use crate::config::Config;
 use crate::delivery::DeliveryId;
 use crate::event::DestinationNo;
-use crate::ingest::HELD;
 use crate::rng::entropy;
 use crate::store::{Error, Store, Sync};
 
@@ -38,7 +37,12 @@ impl Ground {
         let boot = boot_number(&store, clock::boot_id())?;
         let numbers = numbers(&store, config)?;
         let max_size = config.store.max_size;
-        let mut committer = Committer::new(Arc::clone(&store), Arc::clone(clock), max_size)?;
+        let retention = Retention {
+            keep_delivered: config.store.keep_delivered,
+            keep_audit: config.store.keep_audit,
+        };
+        let mut committer =
+            Committer::new(Arc::clone(&store), Arc::clone(clock), max_size, retention)?;
         assign_held(&store, &mut committer, config, &numbers)?;
         Ok(Self {
             store,

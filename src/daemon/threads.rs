@@ -167,6 +167,11 @@ fn fetch(store: &Store, job: &Job) -> Result<Parcel, store::Error> {
         reason: format!("there is no record of seq {seq}"),
     };
     let event = store.event(seq)?.ok_or_else(missing)?;
-    let body = store.body(seq, &event)?;
+    let body = store
+        .body(seq, &event)?
+        .ok_or_else(|| store::Error::Corrupt {
+            table: "bodies",
+            reason: format!("the body of seq {seq} is gone"),
+        })?;
     Ok(Parcel { event, body })
 }

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use super::*;
 use crate::clock::{ManualClock, Reading};
-use crate::commit::{Admission, Committer, DestinationRef, Done, Operation, Target, Work};
+use crate::commit::{
+    Admission, Committer, DestinationRef, Done, Operation, Retention, Target, Work,
+};
 use crate::config::Destination;
 use crate::delivery::Answer;
 use crate::event::{Address, Digest, Event};
@@ -57,7 +59,12 @@ impl World {
     fn open(folder: tempfile::TempDir, clock: Arc<ManualClock>) -> Self {
         let store = Store::open(&folder.path().join("events.redb"), 7).expect("a store");
         let store = Arc::new(store);
-        let committer = Committer::new(Arc::clone(&store), clock.clone(), 1 << 30);
+        let committer = Committer::new(
+            Arc::clone(&store),
+            clock.clone(),
+            1 << 30,
+            Retention::DEFAULT,
+        );
         let destination = destination();
         let dispatcher = Dispatcher::new(
             Arc::clone(&store),

@@ -51,13 +51,17 @@ impl Store {
             .transpose()
     }
 
-    /// The kept bytes of an event's body: whole, in order, each part checked.
-    pub fn body(&self, seq: Seq, event: &Event) -> Result<Body, Error> {
+    /// The kept bytes of an event's body: whole, in order, each part checked. None if it had one
+    /// that has expired.
+    pub fn body(&self, seq: Seq, event: &Event) -> Result<Option<Body>, Error> {
         let table = self.db.begin_read()?.open_table(BODIES)?;
         let mut body = Vec::with_capacity(usize::try_from(event.kept).unwrap_or(0));
         for row in table.range((seq.0, 0)..=(seq.0, u32::MAX))? {
             let (key, record) = row?;
             body.extend_from_slice(unseal("bodies", &key.value(), record.value())?);
+        }
+        if body.is_empty() && 0 < event.kept {
+            return Ok(None);
         }
         if body.len() as u64 != event.kept {
             let (has, kept) = (body.len(), event.kept);
@@ -66,7 +70,52 @@ impl Store {
                 reason: format!("the body of seq {seq} has {has} of {kept} bytes"),
             });
         }
-        Ok(body)
+        Ok(Some(body))
+    }
+
+    /// Whether anything of an event's body is kept.
+    pub fn has_body(&self, seq: Seq) -> Result<bool, Error> {
+        let table = self.db.begin_read()?.open_table(BODIES)?;
+        let mut rows = table.range((seq.0, 0)..=(seq.0, u32::MAX))?;
+        Ok(rows.next().transpose()?.is_some())
+    }
+
+    /// Up to `limit` events from `first` on, in order. None for a record that is damaged.
+    pub fn events_from(
+        &self,
+        first: Seq,
+        limit: usize,
+    ) -> Result<Vec<(Seq, Option<Event>)>, Error> {
+        let table = self.db.begin_read()?.open_table(EVENTS)?;
+        let rows = table.range(first.0..)?.take(limit);
+        rows.map(|row| {
+            let (key, record) = row?;
+            let event = json("events", &key.value(), record.value()).ok();
+            Ok((Seq(key.value()), event))
+        })
+        .collect()
+    }
+
+    /// Whether an event waits for one of `destinations`, pending in one of `lanes` or in a lane
+    /// of its own or dead, or waits in quarantine.
+    pub fn is_waiting(
+        &self,
+        seq: Seq,
+        destinations: &[DestinationNo],
+        lanes: &[Lane],
+    ) -> Result<bool, Error> {
+        let transaction = self.db.begin_read()?;
+        let quarantine = transaction.open_table(QUARANTINE)?;
+        let dead = transaction.open_table(DEAD)?;
+        let pending = transaction.open_table(PENDING)?;
+        let mut waiting = quarantine.get(seq.0)?.is_some();
+        for destination in destinations {
+            waiting |= dead.get((destination.0, seq.0))?.is_some();
+            for lane in lanes.iter().copied().chain([Lane::alone(seq)]) {
+                waiting |= pending.get((destination.0, lane.0, seq.0))?.is_some();
+            }
+        }
+        Ok(waiting)
     }
 
     /// The audit trail of an event, oldest first, without what its own record says.

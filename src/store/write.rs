@@ -3,11 +3,13 @@
 use redb::{ReadableTable, Table, WriteTransaction};
 use serde::Serialize;
 
-use super::schema::{AUDIT, BODIES, DEAD, EVENTS, META, PENDING, QUARANTINE, RECENT, Sealed, seal};
+use super::schema::{
+    AUDIT, BODIES, DEAD, EVENTS, META, PENDING, QUARANTINE, RECENT, SEAL_BYTES, Sealed, seal,
+};
 use super::{Counters, Error, parts, read};
 use crate::audit::Entry;
 use crate::delivery::{DeadLetter, DeliveryId, Progress};
-use crate::event::{DestinationNo, Event, Lane, Seq};
+use crate::event::{DestinationNo, Event, Seq};
 
 /// What an event costs besides its headers and body, in bytes: the rest of its record, its rows
 /// in the other tables, its audit trail and their share of redb's pages. On the safe side.
@@ -163,28 +165,38 @@ impl<'t> Tables<'t> {
             .transpose()
     }
 
-    /// Whether an event waits for anything: a delivery, a decision about a dead letter, or one
-    /// about its quarantine. `lanes` are those that it could be pending in.
-    pub fn is_waiting(
-        &self,
-        seq: Seq,
-        destinations: &[DestinationNo],
-        lanes: &[Lane],
-    ) -> Result<bool, Error> {
-        if self.quarantine.get(seq.0)?.is_some() {
-            return Ok(true);
+    /// Removes the kept bytes of an event's body; its record stays and says that there was one.
+    pub fn remove_body(&mut self, seq: Seq) -> Result<(), Error> {
+        let mut bytes = 0;
+        let range = (seq.0, 0)..=(seq.0, u32::MAX);
+        for row in self.bodies.extract_from_if(range, |_, _| true)? {
+            bytes += row?.1.value().len().saturating_sub(SEAL_BYTES) as u64;
         }
-        for destination in destinations {
-            if self.dead.get((destination.0, seq.0))?.is_some() {
-                return Ok(true);
-            }
-            for lane in lanes {
-                if self.pending.get((destination.0, lane.0, seq.0))?.is_some() {
-                    return Ok(true);
-                }
-            }
-        }
-        Ok(false)
+        let stored = &mut self.counters.stored_bytes;
+        *stored = stored.saturating_sub(bytes);
+        Ok(())
+    }
+
+    /// Removes an event that has ended, with its body and its audit trail.
+    pub fn remove_event(&mut self, seq: Seq) -> Result<(), Error> {
+        self.remove_body(seq)?;
+        let Some(record) = self.events.remove(seq.0)? else {
+            return Ok(());
+        };
+        let event: Result<Event, Error> = read::json("events", &seq.0, record.value());
+        drop(record);
+        let range = (seq.0, 0)..=(seq.0, u64::MAX);
+        self.audit.retain_in(range, |_, _| false)?;
+        let bytes = event.map_or(BESIDE_BYTES, |event| footprint(&event, &[]));
+        self.counters.stored_bytes = self.counters.stored_bytes.saturating_sub(bytes);
+        self.counters.events = self.counters.events.saturating_sub(1);
+        Ok(())
+    }
+
+    /// Whether anything of an event's body is kept.
+    pub fn has_body(&self, seq: Seq) -> Result<bool, Error> {
+        let mut rows = self.bodies.range((seq.0, 0)..=(seq.0, u32::MAX))?;
+        Ok(rows.next().transpose()?.is_some())
     }
 
     /// Sets a single value.
