@@ -55,8 +55,8 @@ pub(super) fn start(
     clock: Arc<dyn Clock>,
     crew: &Crew,
 ) -> Result<(), Error> {
-    let in_flight = workers.iter().map(|(_, count, _)| count).sum();
-    let (conclude, concluded) = bounded(in_flight);
+    let in_flight: usize = workers.iter().map(|(_, count, _)| count).sum();
+    let (conclude, concluded) = bounded(in_flight.max(1));
     let mut jobs = BTreeMap::new();
     for (number, count, worker) in workers {
         let (hand_out, work) = bounded(count);
@@ -71,6 +71,7 @@ pub(super) fn start(
         dispatcher,
         jobs,
         concluded,
+        _conclude: conclude,
         wires,
         clock,
         unsent: VecDeque::new(),
@@ -83,6 +84,9 @@ struct Dispatching {
     dispatcher: Dispatcher,
     jobs: BTreeMap<DestinationNo, Sender<Job>>,
     concluded: Receiver<Concluded>,
+    /// Without a destination there are no workers; a channel that nobody can send to would always
+    /// have news.
+    _conclude: Sender<Concluded>,
     wires: Wires,
     clock: Arc<dyn Clock>,
     /// Settlements that the committer had no room for. It must never be waited for: it may be
