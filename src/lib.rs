@@ -72,6 +72,7 @@ pub mod deliver;
 pub mod delivery;
 pub mod dispatch;
 pub mod event;
+mod fault;
 pub mod health;
 pub mod http;
 pub mod ingest;

@@ -33,12 +33,16 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("route", &["event", "select"]),
     ("config", &["retry", "route", "select"]),
     // Edges: disk, device sockets, network, init system.
-    ("store", &["audit", "delivery", "event"]),
+    ("fault", &[]),
+    ("store", &["audit", "delivery", "event", "fault"]),
     ("http", &["clock", "event"]),
     ("upstream", &["clock", "config", "delivery", "event"]),
     ("logger", &["clock"]),
     // Flow: the life of an event.
-    ("commit", &["audit", "clock", "delivery", "event", "store"]),
+    (
+        "commit",
+        &["audit", "clock", "delivery", "event", "fault", "store"],
+    ),
     ("ingest", &["clock", "commit", "event", "http", "route"]),
     (
         "dispatch",
@@ -62,7 +66,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         "daemon",
         &[
             "admin", "clock", "commit", "config", "deliver", "delivery", "dispatch", "event",
-            "http", "ingest", "logger", "rng", "route", "store", "upstream",
+            "fault", "http", "ingest", "logger", "rng", "route", "store", "upstream",
         ],
     ),
     (
@@ -88,7 +92,7 @@ const ONLY_IN: &[(&str, &[&str])] = &[
     ("redb", &["store"]),
     ("rustls", &["upstream"]),
     ("sha2", &["event"]),
-    ("signal_hook", &["daemon"]),
+    ("signal_hook", &["daemon", "fault"]),
     ("socket2", &["admin"]),
     ("tiny_http", &["admin"]),
     ("toml", &["config"]),

@@ -16,6 +16,7 @@ use std::time::Duration;
 use super::Retention;
 use crate::clock::{Moment, Reading, Timestamp};
 use crate::event::{DestinationNo, Event, Lane, Seq};
+use crate::fault;
 use crate::store::{Error, Store, Tables};
 
 /// How many events are looked at in one step, besides two for each event that comes in.
@@ -60,6 +61,9 @@ impl Expired {
 
     /// Removes it.
     pub(super) fn remove_from(&self, tables: &mut Tables<'_>) -> Result<(), Error> {
+        if !self.is_empty() {
+            fault::point("prune");
+        }
         for seq in &self.bodies {
             tables.remove_body(*seq)?;
         }

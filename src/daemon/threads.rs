@@ -12,6 +12,7 @@ use crate::commit::{Committer, Done, Ear, Notice, Report, Work, run};
 use crate::deliver::{Parcel, Worker};
 use crate::dispatch::{Concluded, Job};
 use crate::event::Request;
+use crate::fault;
 use crate::http::{Answer, Answers, Ticket};
 use crate::ingest::{self, Admitted, Intake, Promise};
 use crate::store::{self, Store};
@@ -152,6 +153,7 @@ pub(super) fn work(
             Err(error) => return Err(error.into()),
         };
         let (attempt, name) = worker.attempt(job.delivery, job.progress, parcel);
+        fault::point("after-send");
         if concluded.send(Concluded { attempt, name }).is_err() {
             break;
         }

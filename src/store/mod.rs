@@ -36,6 +36,7 @@ pub use read::{Body, DeadRow, Pending};
 pub use write::{Tables, footprint};
 
 use crate::delivery::GatewayId;
+use crate::fault;
 use schema::{META, SCHEMA};
 
 /// redb's page cache. Its default of 1 GiB is not for this box. A commit must stay under half
@@ -143,7 +144,12 @@ impl Store {
         drop(tables);
         match changed {
             Ok(result) => {
+                fault::point(match sync {
+                    Sync::Usual => "before-commit",
+                    Sync::Checkpoint => "before-checkpoint",
+                });
                 transaction.commit()?;
+                fault::point("after-commit");
                 Ok(result)
             }
             Err(error) => {
@@ -184,8 +190,11 @@ fn builder() -> redb::Builder {
 fn give_birth(path: &Path, newborn: &Path, entropy: u64) -> Result<(), Error> {
     let folder = folder_of(path);
     fs::create_dir_all(folder).map_err(|error| Error::file(folder, error))?;
-    let store = Store::finish(builder().create(newborn), newborn, entropy)?;
+    let created = builder().create(newborn);
+    fault::point("birth-created");
+    let store = Store::finish(created, newborn, entropy)?;
     store.close()?;
+    fault::point("birth-before-rename");
     fs::rename(newborn, path).map_err(|error| Error::file(path, error))?;
     let synced = File::open(folder).and_then(|folder| folder.sync_all());
     synced.map_err(|error| Error::file(folder, error))
