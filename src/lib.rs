@@ -47,7 +47,7 @@
 //! | rules | [`retry`] [`health`] [`lanes`] [`select`] [`route`] [`config`]: pure decisions |
 //! | edges | [`store`] [`http`] [`upstream`] [`logger`]: disk, sockets, network, standard error |
 //! | flow | [`commit`] [`ingest`] [`dispatch`] [`deliver`]: the life of an event |
-//! | process | [`admin`] [`daemon`] [`cli`] [`demo`] |
+//! | process | [`admin`] [`daemon`] [`demo`] [`cli`] |
 //!
 //! Time, chance, disk and network come in as arguments, so a simulation can be all four. Each
 //! foreign crate is named in one module only, so it can be replaced there.
@@ -70,6 +70,7 @@ pub mod config;
 pub mod daemon;
 pub mod deliver;
 pub mod delivery;
+pub mod demo;
 pub mod dispatch;
 pub mod event;
 mod fault;

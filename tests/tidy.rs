@@ -70,8 +70,14 @@ const MAY_USE: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "demo",
+        &["admin", "clock", "daemon", "event", "http", "rng"],
+    ),
+    (
         "cli",
-        &["admin", "audit", "config", "daemon", "delivery", "event"],
+        &[
+            "admin", "audit", "config", "daemon", "delivery", "demo", "event",
+        ],
     ),
     ("main", &["cli"]),
 ];

@@ -9,7 +9,7 @@ use crate::admin::Kind;
 use crate::admin::client;
 use crate::admin::server::Error::{LongPath, NotLoopback};
 use crate::admin::views::Problem;
-use crate::{config, daemon};
+use crate::{config, daemon, demo};
 
 /// Why a command failed.
 #[derive(Debug)]
@@ -28,6 +28,8 @@ pub enum Error {
     Config(config::Error),
     /// The daemon could not start or go on.
     Daemon(daemon::Error),
+    /// The demo did not end well.
+    Demo(demo::Error),
     /// The output could not be written.
     Output(io::Error),
 }
@@ -38,7 +40,7 @@ impl Error {
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Usage(_) => exit::USAGE,
-            Self::NotDone(_) => exit::NOT_DONE,
+            Self::NotDone(_) | Self::Demo(_) => exit::NOT_DONE,
             Self::Gateway(client::Error::Store(_)) => exit::STORE,
             Self::Gateway(_) => exit::UNREACHABLE,
             Self::Refused(problem) => match Kind::of(problem) {
@@ -93,6 +95,7 @@ impl fmt::Display for Error {
             Self::Answer(why) => write!(f, "the answer is not understood: {why}"),
             Self::Config(error) => error.fmt(f),
             Self::Daemon(error) => error.fmt(f),
+            Self::Demo(error) => error.fmt(f),
             Self::Output(_) => f.write_str("cannot write the output"),
         }
     }
@@ -105,6 +108,7 @@ impl std::error::Error for Error {
             Self::Gateway(error) => error.source(),
             Self::Config(error) => error.source(),
             Self::Daemon(error) => error.source(),
+            Self::Demo(error) => error.source(),
             Self::Output(error) => Some(error),
             _ => None,
         }
@@ -126,6 +130,15 @@ impl From<client::Error> for Error {
 impl From<config::Error> for Error {
     fn from(error: config::Error) -> Self {
         Self::Config(error)
+    }
+}
+
+impl From<demo::Error> for Error {
+    fn from(error: demo::Error) -> Self {
+        match error {
+            demo::Error::Output(error) => Self::Output(error),
+            error => Self::Demo(error),
+        }
     }
 }
 

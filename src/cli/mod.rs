@@ -16,6 +16,7 @@ use clap::Parser;
 mod ask;
 mod check;
 mod dead;
+mod demo;
 mod discard;
 mod error;
 pub mod exit;
@@ -48,6 +49,7 @@ struct Arguments {
 enum Command {
     Run(run::Args),
     Check(check::Args),
+    Demo(demo::Args),
     Status(status::Args),
     Queue(queue::Args),
     Show(show::Args),
@@ -85,6 +87,7 @@ impl Command {
         match self {
             Self::Run(args) => run::run(args),
             Self::Check(args) => check::run(args, out),
+            Self::Demo(args) => demo::run(args, out),
             Self::Status(args) => status::run(args, out),
             Self::Queue(args) => queue::run(args, out),
             Self::Show(args) => show::run(args, out),

@@ -54,6 +54,7 @@ fn help_is_no_error_and_names_all_commands() {
     let commands = [
         "run",
         "check",
+        "demo",
         "status",
         "queue",
         "show",

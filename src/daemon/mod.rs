@@ -23,7 +23,7 @@ mod start;
 mod stop;
 mod threads;
 
-pub use stop::EXIT_INTERNAL;
+pub use stop::{EXIT_INTERNAL, watch_signals};
 
 use crate::admin;
 use crate::clock::{Clock, SystemClock};
@@ -69,7 +69,7 @@ pub fn run(config: &Config) -> Result<(), Error> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let logger = Logger::start(Arc::clone(&clock));
     let (happened, events) = unbounded();
-    stop::watch_signals(happened.clone())?;
+    watch_signals(happened.clone(), || Happened::Signal)?;
     let gateway = Gateway::start(config, &clock, &Crew::new(happened))?;
     match wait(&events, &logger, clock.as_ref()) {
         Ok(()) => gateway.stop(&events),

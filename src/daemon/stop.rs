@@ -29,8 +29,8 @@ pub(super) enum Happened {
     Ended(&'static str, Result<(), Error>),
 }
 
-/// Reports SIGTERM and SIGINT from now on.
-pub(super) fn watch_signals(happened: Sender<Happened>) -> Result<(), Error> {
+/// Sends what `word` gives for each SIGTERM and SIGINT from now on; neither ends the process then.
+pub fn watch_signals<T: Send + 'static>(to: Sender<T>, word: fn() -> T) -> Result<(), Error> {
     let system = |error| Error::System("cannot watch for signals", error);
     let (mut reader, writer) = UnixStream::pair().map_err(system)?;
     for signal in [SIGTERM, SIGINT] {
@@ -39,7 +39,7 @@ pub(super) fn watch_signals(happened: Sender<Happened>) -> Result<(), Error> {
     }
     let watch = move || {
         let mut byte = [0];
-        while reader.read_exact(&mut byte).is_ok() && happened.send(Happened::Signal).is_ok() {}
+        while reader.read_exact(&mut byte).is_ok() && to.send(word()).is_ok() {}
     };
     thread::Builder::new()
         .name("signals".to_owned())
