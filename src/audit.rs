@@ -62,6 +62,11 @@ pub enum Action {
         /// What follows.
         then: Then,
     },
+    /// It had nowhere to go when it came, and now has.
+    Assigned {
+        /// Where to.
+        destination: String,
+    },
     /// An operator sent it again.
     Replayed {
         /// Where to.
@@ -72,6 +77,33 @@ pub enum Action {
         /// Where it would have gone; none for an event in quarantine.
         destination: Option<String>,
     },
+}
+
+/// How a delivery has ended that no longer waits.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Ending {
+    /// It arrived.
+    Delivered,
+    /// An operator gave it up.
+    Discarded,
+}
+
+impl Ending {
+    /// How the delivery to `destination` has ended, as far as the audit trail says.
+    #[must_use]
+    pub fn of(destination: &str, trail: &[Entry]) -> Option<Self> {
+        trail.iter().rev().find_map(|entry| match &entry.action {
+            Action::Attempted {
+                destination: to,
+                then: Then::Delivered,
+                ..
+            } if to == destination => Some(Self::Delivered),
+            Action::Discarded {
+                destination: Some(to),
+            } if to == destination => Some(Self::Discarded),
+            _ => None,
+        })
+    }
 }
 
 /// What follows from an attempt.
@@ -178,6 +210,7 @@ impl fmt::Display for Line<'_> {
                     write!(f, "dead letter for {destination}: {outcome} ({took_ms} ms)")
                 }
             },
+            Action::Assigned { destination } => write!(f, "assigned to {destination}"),
             Action::Replayed { destination } => write!(f, "replayed to {destination} by operator"),
             Action::Discarded {
                 destination: Some(destination),
@@ -253,7 +286,7 @@ impl Totals {
         match action {
             Action::Received { .. } => self.received += 1,
             Action::Quarantined { .. } => self.quarantined += 1,
-            Action::Duplicate { .. } => {}
+            Action::Duplicate { .. } | Action::Assigned { .. } => {}
             Action::Attempted { then, .. } => {
                 self.attempts += 1;
                 match then {
@@ -322,6 +355,12 @@ mod tests {
             (
                 attempted("HTTP 422", 1, 12, Then::Dead),
                 "dead letter for cloud: HTTP 422 (12 ms)",
+            ),
+            (
+                Action::Assigned {
+                    destination: "cloud".to_owned(),
+                },
+                "assigned to cloud",
             ),
             (
                 Action::Replayed {

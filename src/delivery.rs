@@ -157,7 +157,7 @@ pub struct DeadLetter {
     pub at: Timestamp,
     /// The lane it goes back to when it is replayed.
     pub lane: Lane,
-    /// Attempts that counted against it, the last one included.
+    /// Attempts that counted against it. A refusal counts none: it is dead at once.
     pub attempts: u32,
     /// The last outcome in words.
     pub outcome: String,

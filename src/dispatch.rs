@@ -7,7 +7,9 @@
 //! - In an ordered lane the next delivery is tried after the one before was settled.
 //! - What is pending in the store is tried in the end: memory holds the heads of lanes only, and
 //!   finds the rest in the store.
-//! - Only an attempt that [`Health`] charges counts against an event.
+//! - Only an attempt that [`Health`] charges counts against an event, and one that failed too often
+//!   becomes a dead letter only once the destination has taken another event since: see
+//!   [`suspects`].
 //!
 //! The thread of the real process and a simulation call the same steps: [`Dispatcher::claim`],
 //! [`Dispatcher::conclude`] and [`Dispatcher::heed`].
@@ -18,11 +20,13 @@ use std::sync::Arc;
 use log::{info, warn};
 
 mod overlay;
+mod suspects;
 
 use overlay::Overlay;
+use suspects::Suspects;
 
 use crate::audit::{Action, Entry, Then};
-use crate::clock::{Clock, Moment, Timestamp};
+use crate::clock::{Clock, Moment, Reading, Timestamp};
 use crate::commit::{Change, Notice, Settlement};
 use crate::config;
 use crate::delivery::{Attempt, DeadLetter, DeadReason, DeliveryId, Outcome, Progress};
@@ -91,6 +95,7 @@ struct Line {
     overlay: Overlay,
     /// When the attempts in flight began.
     began: HashMap<(Lane, Seq), Moment>,
+    suspects: Suspects,
 }
 
 impl Dispatcher {
@@ -114,13 +119,14 @@ impl Dispatcher {
                 lanes: Lanes::new(announced),
                 overlay: Overlay::default(),
                 began: HashMap::new(),
+                suspects: Suspects::default(),
             };
             for head in store.lane_heads(*number)? {
                 line.lanes.arrived(head.id.lane, head.id.seq, head.progress);
             }
             if held.contains_key(&destination.name) {
                 let change = line.health.hold(now);
-                line.say(change);
+                line.say(change, None);
             }
             lines.push(line);
         }
@@ -168,36 +174,27 @@ impl Dispatcher {
             began: line.began.remove(&(id.lane, id.seq)).unwrap_or(now),
             outcome: &attempt.outcome,
             verdict: retry::classify(&attempt.outcome),
-            is_last: line.policy.is_exhausted(attempt.progress.attempts + 1),
+            is_last: line.is_last(&attempt) && line.suspects.is_proven(id.seq),
         };
         let (ruling, change) = line.health.observe(&ended, now, reading, &mut self.rng);
-        line.say(change);
+        line.say(change, Some(&name));
+        // A witness that fails too is no more to blame than the suspect.
+        let is_witness = line.suspects.is_aside(id.lane);
+        let ruling = match ruling {
+            Ruling::Charge if is_witness => Ruling::Spare,
+            ruling => ruling,
+        };
         let decided = line.decide(&attempt, ruling, now, &mut self.rng);
         line.read(&self.store, decided.next)?;
-        let Some((change, then)) = decided.change else {
-            return Ok(None);
-        };
-        let change = match change {
-            Settled::Delivered => Change::Delivered,
-            Settled::Retry(progress, to) => Change::Retry { progress, lane: to },
-            Settled::Dead(reason) => {
-                let at = reading.wall;
-                Change::Dead(dead_letter(&attempt, reason, at))
-            }
-        };
-        let action = Action::Attempted {
-            destination: line.name.clone(),
-            number: attempt.progress.attempts + 1,
-            outcome: attempt.outcome.to_string(),
-            took_ms: u64::try_from(attempt.took.as_millis()).unwrap_or(u64::MAX),
-            then,
-        };
-        Ok(Some(Settlement {
-            id,
-            name,
-            change,
-            entry: Entry::new(reading, action),
-        }))
+        if ruling == Ruling::Delivered {
+            line.suspects.delivered();
+        }
+        if line.clear_up(&self.store, &attempt, ruling, decided.is_suspect)? {
+            let change = line.health.suspect(&attempt.outcome, now, &mut self.rng);
+            line.say(change, Some(&name));
+        }
+        let settle = |settled| line.settlement(&attempt, settled, name, reading);
+        Ok(decided.change.map(settle))
     }
 
     /// Takes note of what was committed.
@@ -214,8 +211,10 @@ impl Dispatcher {
         match notice {
             Notice::Settled(id) => line.overlay.flushed(id.lane, id.seq),
             Notice::Discarded(id) => {
+                line.suspects.forget(id.lane, id.seq);
                 let next = line.lanes.discarded(id.lane, id.seq);
                 line.read(&self.store, next)?;
+                line.take_back_if_alone(id.lane);
             }
             Notice::Arrived(Pending { id, progress }) => {
                 // A replay may have been found by a read before, and even have ended since.
@@ -239,7 +238,7 @@ impl Dispatcher {
         } else {
             line.health.release(now)
         };
-        line.say(change);
+        line.say(change, None);
         true
     }
 
@@ -277,6 +276,18 @@ impl Dispatcher {
 struct Decided {
     change: Option<(Settled, Then)>,
     next: Option<Next>,
+    /// Whether it failed too often, and nobody knows whether it is the event or the destination.
+    is_suspect: bool,
+}
+
+impl Decided {
+    fn nothing(next: Option<Next>) -> Self {
+        Self {
+            change: None,
+            next,
+            is_suspect: false,
+        }
+    }
 }
 
 enum Settled {
@@ -321,29 +332,67 @@ impl Line {
                     seq,
                     progress,
                 };
-                let next = self.lanes.spare(head);
-                Decided { change: None, next }
+                Decided::nothing(self.lanes.spare(head))
             }
             Ruling::Delivered => self.leave(lane, seq, Settled::Delivered, Then::Delivered),
             Ruling::Dead if damaged => self.die(lane, seq, DeadReason::Damaged),
             Ruling::Dead => self.die(lane, seq, DeadReason::Rejected),
-            Ruling::Charge if self.policy.is_exhausted(charged.attempts) => {
-                self.die(lane, seq, DeadReason::Exhausted)
+            Ruling::Charge if self.is_last(attempt) => {
+                if self.suspects.is_proven(seq) {
+                    return self.die(lane, seq, DeadReason::Exhausted);
+                }
+                // It leaves its lane for now, so that the next one shows whose fault it is.
+                self.suspects.failed(seq);
+                Decided {
+                    is_suspect: true,
+                    ..Decided::nothing(self.lanes.settled(lane, seq))
+                }
             }
             Ruling::Charge => {
+                self.suspects.failed(seq);
                 let pause = self.policy.pause(charged.attempts, rng);
                 let (row, next) = self.lanes.back_off(lane, seq, charged, now + pause);
                 let to = match row {
                     Row::Stays => lane,
                     Row::MovesTo(alone) => alone,
-                    Row::Gone => return Decided { change: None, next },
+                    Row::Gone => return Decided::nothing(next),
                 };
                 self.overlay.retry(lane, seq, to, charged);
                 let pause_ms = u64::try_from(pause.as_millis()).unwrap_or(u64::MAX);
                 let then = Then::RetryIn { pause_ms };
-                let change = Some((Settled::Retry(charged, to), then));
-                Decided { change, next }
+                Decided {
+                    change: Some((Settled::Retry(charged, to), then)),
+                    ..Decided::nothing(next)
+                }
             }
+        }
+    }
+
+    /// What the committer is told.
+    fn settlement(
+        &self,
+        attempt: &Attempt,
+        (settled, then): (Settled, Then),
+        name: String,
+        reading: Reading,
+    ) -> Settlement {
+        let change = match settled {
+            Settled::Delivered => Change::Delivered,
+            Settled::Retry(progress, to) => Change::Retry { progress, lane: to },
+            Settled::Dead(reason) => Change::Dead(dead_letter(attempt, reason, reading.wall)),
+        };
+        let action = Action::Attempted {
+            destination: self.name.clone(),
+            number: attempt.progress.attempts + 1,
+            outcome: attempt.outcome.to_string(),
+            took_ms: u64::try_from(attempt.took.as_millis()).unwrap_or(u64::MAX),
+            then,
+        };
+        Settlement {
+            id: attempt.delivery,
+            name,
+            change,
+            entry: Entry::new(reading, action),
         }
     }
 
@@ -353,9 +402,60 @@ impl Line {
 
     fn leave(&mut self, lane: Lane, seq: Seq, settled: Settled, then: Then) -> Decided {
         self.overlay.gone(lane, seq);
+        self.suspects.forget(lane, seq);
         Decided {
-            next: self.lanes.settled(lane, seq),
             change: Some((settled, then)),
+            ..Decided::nothing(self.lanes.settled(lane, seq))
+        }
+    }
+
+    /// Whether the event becomes a dead letter if this attempt counts.
+    fn is_last(&self, attempt: &Attempt) -> bool {
+        self.policy.is_exhausted(attempt.progress.attempts + 1)
+    }
+
+    /// Sees to the suspect of a lane after an attempt in it: the one that just became it, or the
+    /// one that stands aside until this attempt shows whose fault it is.
+    ///
+    /// - The next one was delivered: the suspect is tried once more, and is dead if it fails again.
+    /// - The next one failed too, or there is none: it is the destination, which is returned. The
+    ///   suspect is the head of its lane again, and nobody is charged while it is down.
+    fn clear_up(
+        &mut self,
+        store: &Store,
+        attempt: &Attempt,
+        ruling: Ruling,
+        is_suspect: bool,
+    ) -> Result<bool, store::Error> {
+        let DeliveryId { lane, seq, .. } = attempt.delivery;
+        if is_suspect {
+            // It may have been discarded while it was tried.
+            if self.find(store, lane, seq, seq)?.is_none() {
+                return Ok(false);
+            }
+            self.suspects.stand_aside(lane, seq, attempt.progress);
+            if self.lanes.has(lane) {
+                return Ok(false);
+            }
+        } else if !self.suspects.is_aside(lane) {
+            return Ok(false);
+        }
+        let failed = is_suspect || matches!(ruling, Ruling::Charge | Ruling::Spare);
+        if failed || ruling == Ruling::Delivered || !self.lanes.has(lane) {
+            self.take_back(lane);
+        }
+        Ok(failed)
+    }
+
+    fn take_back(&mut self, lane: Lane) {
+        if let Some((seq, progress)) = self.suspects.take_back(lane) {
+            self.lanes.arrived(lane, seq, progress);
+        }
+    }
+
+    fn take_back_if_alone(&mut self, lane: Lane) {
+        if !self.lanes.has(lane) {
+            self.take_back(lane);
         }
     }
 
@@ -392,8 +492,9 @@ impl Line {
     }
 
     fn still_pending(&self, store: &Store, id: DeliveryId) -> Result<bool, store::Error> {
+        // In flight, it was discarded and replayed meanwhile: the lanes must hear of it.
         if self.began.contains_key(&(id.lane, id.seq)) {
-            return Ok(false);
+            return Ok(true);
         }
         Ok(self.find(store, id.lane, id.seq, id.seq)?.is_some())
     }
@@ -404,16 +505,19 @@ impl Line {
         lanes.into_iter().chain(health).min()
     }
 
-    fn say(&self, change: Option<health::Change>) {
-        let Some(change) = change else {
+    /// Logs a change, and which event's attempt brought it about.
+    fn say(&self, change: Option<health::Change>, event: Option<&str>) {
+        let (Some(change), to) = (change, &self.name) else {
             return;
         };
+        let event = event.map(|event| format!(" (event {event})"));
+        let event = event.unwrap_or_default();
         match change {
             health::Change::Not {
                 state: State::Held, ..
-            } => warn!("[alert destination-held] {}: {change}", self.name),
-            health::Change::Not { .. } => warn!("[destination {}] {change}", self.name),
-            _ => info!("[destination {}] {change}", self.name),
+            } => warn!("[alert destination-held] {to}: {change}{event}"),
+            health::Change::Not { .. } => warn!("[destination {to}] {change}{event}"),
+            _ => info!("[destination {to}] {change}"),
         }
     }
 }
@@ -427,7 +531,7 @@ fn dead_letter(attempt: &Attempt, reason: DeadReason, at: Timestamp) -> DeadLett
         reason,
         at,
         lane: attempt.delivery.lane,
-        attempts: attempt.progress.attempts + 1,
+        attempts: attempt.progress.attempts + u32::from(reason == DeadReason::Exhausted),
         outcome: attempt.outcome.to_string(),
         answer,
     }

@@ -239,6 +239,22 @@ impl Health {
         (ruling, change)
     }
 
+    /// Notes that it must be the destination and not the event, from what the caller knows of the
+    /// order of events: it is down until something is delivered.
+    #[must_use = "a change belongs in the log"]
+    pub fn suspect(&mut self, outcome: &Outcome, now: Moment, rng: &mut Rng) -> Option<Change> {
+        if self.state != State::Up {
+            return None;
+        }
+        self.failing.clear();
+        self.go_down(outcome.to_string(), now, rng);
+        Some(Change::Not {
+            state: self.state,
+            reason: self.reason.clone(),
+            next_in: self.next.since(now),
+        })
+    }
+
     /// An operator stops the destination: nothing is sent, not even a probe, until
     /// [`Health::release`]. What is in flight may end, and is observed as always.
     #[must_use = "a change belongs in the log"]

@@ -11,17 +11,19 @@
 
 use std::collections::BTreeMap;
 
+use log::warn;
 use serde::Serialize;
 
 use crate::clock::{Moment, Reading};
 use crate::commit::{Admission, DedupKey, Done, HELD};
 use crate::event::{Address, DestinationNo, Digest, Event, Lane, Quarantine, Request, name};
 use crate::http::Answer;
-use crate::route::{Identity, Route, Routes, Status};
+use crate::route::{Identity, Route, Routes, Status, sender};
+use crate::store::footprint;
 
 mod allowance;
 
-use allowance::Allowance;
+use allowance::{Allowance, Keep};
 
 /// Turns requests into events, by the routes of the configuration.
 #[derive(Debug)]
@@ -86,8 +88,30 @@ impl Intake {
             quarantine: identity.quarantine.clone(),
             status: route.map_or(Status::Received, |route| route.status),
         };
-        let admission = self.admission(request, route, identity, received, now);
+        let mut admission = self.admission(request, route, identity, received);
+        if let Some(quarantine) = &admission.event.quarantine {
+            match self.keep(&admission, now) {
+                Keep::Whole => {}
+                Keep::Head => admission.forget_body(),
+                Keep::Nothing => return Admitted::Answer(promise.rejection(quarantine)),
+            }
+        }
         Admitted::Event(Box::new(admission), promise)
+    }
+
+    /// How much of an event in quarantine its sender is allowed to have kept.
+    fn keep(&self, admission: &Admission, now: Moment) -> Keep {
+        let Admission { event, body, .. } = admission;
+        let sender = event.peer.ip();
+        let (whole, head) = (footprint(event, body), footprint(event, &[]));
+        let keep = self.allowance.take(sender, whole, head, now);
+        if keep == Keep::Nothing {
+            warn!(
+                "[device {sender}] sends what can't be delivered, more than is kept for a day: \
+                 counted only"
+            );
+        }
+        keep
     }
 
     fn admission(
@@ -96,7 +120,6 @@ impl Intake {
         route: Option<&Route>,
         identity: Identity,
         received: Reading,
-        now: Moment,
     ) -> Admission {
         let Identity {
             event_id,
@@ -107,17 +130,13 @@ impl Intake {
             Some(oversize) => (oversize.length, oversize.digest),
             None => (request.body.len() as u64, Digest::of(&request.body)),
         };
-        let mut body = request.body;
-        let sender = request.peer.ip();
-        if quarantine.is_some() && !self.allowance.take(sender, body.len(), now) {
-            body = Vec::new();
-        }
+        let body = request.body;
         let (mut key, mut to) = (None, Vec::new());
         if let (Some(route), None) = (route, &quarantine) {
-            let device = device.as_deref();
+            let sender = sender(device.as_deref(), request.peer.ip());
             let id = event_id.as_deref();
-            key = id.map(|id| DedupKey::new(&route.name, device, id));
-            to = self.addresses(route, route.lane(device, sender));
+            key = id.map(|id| DedupKey::new(&route.name, &sender, id));
+            to = self.addresses(route, route.lane(&sender));
         }
         let event = Event {
             event_id,
@@ -154,6 +173,17 @@ impl Intake {
     }
 }
 
+impl Promise {
+    fn rejection(&self, quarantine: &Quarantine) -> Answer {
+        let status = match (self.status, quarantine) {
+            (Status::Received, _) => 200,
+            (Status::Verdict, Quarantine::TooLong) => 413,
+            (Status::Verdict, _) => 400,
+        };
+        says(status, &Words::rejected(&quarantine.to_string()))
+    }
+}
+
 /// What the sender of an event hears. `done` is none if the store failed.
 #[must_use]
 pub fn answer(promise: &Promise, done: Option<&Done>) -> Answer {
@@ -163,12 +193,7 @@ pub fn answer(promise: &Promise, done: Option<&Done>) -> Answer {
         Some(Done::Full | Done::Operated(_)) | None => return Answer::refusal(),
     };
     if let Some(quarantine) = &promise.quarantine {
-        let status = match (promise.status, quarantine) {
-            (Status::Received, _) => 200,
-            (Status::Verdict, Quarantine::TooLong) => 413,
-            (Status::Verdict, _) => 400,
-        };
-        return says(status, &Words::rejected(&quarantine.to_string()));
+        return promise.rejection(quarantine);
     }
     let words = Words {
         accepted: true,
@@ -179,15 +204,14 @@ pub fn answer(promise: &Promise, done: Option<&Done>) -> Answer {
     says(if duplicate.is_some() { 200 } else { 202 }, &words)
 }
 
-/// Requests that carry nothing: a look whether anybody is there. Not those on a route, which may
+/// Requests that carry nothing: a look whether anybody is there. Not a GET on a route, which may
 /// be all that a simple sender can say.
 fn is_probe(request: &Request, path: &[u8], query: Option<&[u8]>, route: Option<&Route>) -> bool {
     let is = |method: &str| request.method.eq_ignore_ascii_case(method);
-    if is("HEAD") || is("OPTIONS") {
-        return true;
-    }
-    let bare = request.body.is_empty() && request.oversize.is_none() && query.is_none();
-    is("GET") && route.is_none() && bare && matches!(path, b"/" | b"/favicon.ico" | b"")
+    let empty = request.body.is_empty() && request.oversize.is_none();
+    let nowhere = route.is_none() && query.is_none();
+    let root = nowhere && matches!(path, b"/" | b"/favicon.ico" | b"");
+    empty && (is("HEAD") || is("OPTIONS") || (is("GET") && root))
 }
 
 /// The body of an answer.
@@ -258,7 +282,9 @@ mod tests {
         test.path = pattern("/test");
         test.status = Status::Verdict;
         let any = Route::new("any", pattern("/any"));
-        Routes::new(vec![door, test, any]).expect("different paths")
+        let mut button = Route::new("button", pattern("/button"));
+        button.event_id = selectors(&["json:/eventId"]);
+        Routes::new(vec![door, test, any, button]).expect("different paths")
     }
 
     fn intake() -> Intake {
@@ -302,7 +328,7 @@ mod tests {
         });
         assert_eq!(admission.event.to, to);
         assert_eq!(admission.body, body);
-        let key = DedupKey::new("door", Some("cam-7"), "e-1");
+        let key = DedupKey::new("door", "cam-7", "e-1");
         assert_eq!(admission.key, Some(key));
         let stored = heard(&promise, Some(&Done::Stored(Seq(4))));
         let text = r#"{"received":true,"accepted":true,"id":"e-1"}"#;
@@ -420,19 +446,44 @@ mod tests {
     }
 
     #[test]
-    fn past_its_allowance_a_sender_of_rubbish_is_kept_by_head_and_length_only() {
+    fn past_its_allowance_a_sender_of_rubbish_is_kept_by_head_and_then_only_counted() {
         let intake = intake();
-        let rubbish = || request("POST", "/elsewhere", &vec![b'x'; 1 << 20]);
+        let rubbish = || request("POST", "/elsewhere", &[b'x'; 4096]);
         let mut kept = Vec::new();
-        for _ in 0..20 {
-            let admitted = intake.admit(rubbish(), Reading::default(), Moment::START);
-            let Admitted::Event(admission, _) = admitted else {
-                unreachable!("rubbish is an event too");
-            };
-            assert_eq!(admission.event.length, 1 << 20);
-            assert_eq!(admission.event.kept, admission.body.len() as u64);
-            kept.push(admission.event.kept);
+        let answer = loop {
+            match intake.admit(rubbish(), Reading::default(), Moment::START) {
+                Admitted::Answer(answer) => break answer,
+                Admitted::Event(admission, _) => {
+                    assert_eq!(admission.event.length, 4096);
+                    assert_eq!(admission.event.kept, admission.body.len() as u64);
+                    kept.push(admission.event.kept);
+                }
+            }
+        };
+        let whole = kept.iter().take_while(|kept| **kept != 0).count();
+        assert!((2_000..3_000).contains(&whole), "{whole}");
+        assert!(kept[whole..].iter().all(|kept| *kept == 0));
+        let heads = kept.len() - whole;
+        assert!((3_000..6_000).contains(&heads), "{heads}");
+        assert_eq!(answer.status, 200);
+        let good = request("POST", "/any", b"x");
+        let admitted = intake.admit(good, Reading::default(), Moment::START);
+        assert!(
+            matches!(admitted, Admitted::Event(..)),
+            "good events are not concerned"
+        );
+    }
+
+    #[test]
+    fn a_sender_without_a_device_id_is_known_by_its_address() {
+        let mut keys = Vec::new();
+        for peer in ["10.0.0.7:1", "10.0.0.7:2", "10.0.0.8:1"] {
+            let mut request = request("POST", "/button", br#"{"eventId":"1"}"#);
+            request.peer = peer.parse().expect("an address");
+            keys.push(admit(request).0.key);
         }
-        assert_eq!(kept.iter().filter(|kept| **kept == 0).count(), 4);
+        assert!(keys[0].is_some());
+        assert_eq!(keys[0], keys[1]);
+        assert_ne!(keys[0], keys[2], "two buttons, two events");
     }
 }

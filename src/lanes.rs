@@ -309,11 +309,9 @@ impl Lanes {
             *discarded = true;
             return None;
         }
-        let alone = if lane.is_ordered() {
-            None
-        } else {
-            Some(Lane::alone(seq)).filter(|alone| self.homes.contains_key(alone))
-        };
+        // One that failed or was spared waits alone, also while the move of its row is on its way.
+        let alone = Some(Lane::alone(seq))
+            .filter(|alone| !lane.is_ordered() && self.slots.contains_key(alone));
         let key = alone.unwrap_or(lane);
         let slot = self.slots.get(&key)?;
         match slot.stage {
@@ -345,6 +343,12 @@ impl Lanes {
     #[must_use]
     pub fn in_flight(&self) -> usize {
         self.in_flight.len()
+    }
+
+    /// Whether this lane has a head in memory or one that is being read or tried.
+    #[must_use]
+    pub fn has(&self, lane: Lane) -> bool {
+        self.slots.contains_key(&lane)
     }
 
     /// How many lanes have a head in memory or one that is being read.

@@ -12,6 +12,7 @@
 //! slashes. An encoded slash (`%2F`) belongs to its segment and separates nothing. `.` and `..`
 //! are names like any other; there are no files behind a route.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::IpAddr;
@@ -78,20 +79,24 @@ impl Route {
         }
     }
 
-    /// The lane in which an event of `device`, sent from `peer`, keeps its place.
-    ///
-    /// With [`Order::Device`] the sender's address stands for a device that has no id: what one
-    /// sender sends stays in order, and senders don't wait for each other.
+    /// The lane in which an event of this [`sender`] keeps its place.
     #[must_use]
-    pub fn lane(&self, device: Option<&str>, peer: IpAddr) -> Lane {
-        match (self.order, device) {
-            (Order::Device, Some(device)) => Lane::of_device(&self.name, device),
-            (Order::Device, None) => {
-                Lane::of_device(&self.name, &format!("peer:{}", peer.to_canonical()))
-            }
-            (Order::Route, _) => Lane::of_route(&self.name),
-            (Order::None, _) => Lane::unordered(&self.name),
+    pub fn lane(&self, sender: &str) -> Lane {
+        match self.order {
+            Order::Device => Lane::of_device(&self.name, sender),
+            Order::Route => Lane::of_route(&self.name),
+            Order::None => Lane::unordered(&self.name),
         }
+    }
+}
+
+/// What stands for whoever sent an event: the device's id or, if it has none, its address. So
+/// what one sender sends stays in order, and senders neither wait for each other nor share ids.
+#[must_use]
+pub fn sender(device: Option<&str>, peer: IpAddr) -> Cow<'_, str> {
+    match device {
+        Some(device) => Cow::Borrowed(device),
+        None => Cow::Owned(format!("peer:{}", peer.to_canonical())),
     }
 }
 
@@ -553,20 +558,18 @@ mod tests {
     fn a_lane_keeps_together_what_the_order_says() {
         let mut route = Route::new("door", pattern("/door"));
         let (one, other) = (IpAddr::from([10, 0, 0, 7]), IpAddr::from([10, 0, 0, 8]));
-        let (cam, face) = (Some("cam-7"), Some("face-1"));
-        assert_eq!(route.lane(cam, one), route.lane(cam, other));
-        assert_ne!(route.lane(cam, one), route.lane(face, one));
-        assert_eq!(route.lane(None, one), route.lane(None, one));
-        assert_ne!(route.lane(None, one), route.lane(None, other));
         let mapped: IpAddr = "::ffff:10.0.0.7".parse().expect("it is an address");
-        assert_eq!(route.lane(None, one), route.lane(None, mapped));
-        assert!(route.lane(None, one).is_ordered());
+        assert_eq!(sender(Some("cam-7"), one), sender(Some("cam-7"), other));
+        assert_eq!(sender(None, one), sender(None, mapped));
+        assert_ne!(sender(None, one), sender(None, other));
+        assert_ne!(route.lane("cam-7"), route.lane("face-1"));
+        assert!(route.lane("cam-7").is_ordered());
         route.order = Order::Route;
-        assert_eq!(route.lane(cam, one), route.lane(None, other));
-        assert!(route.lane(cam, one).is_ordered());
+        assert_eq!(route.lane("cam-7"), route.lane("face-1"));
+        assert!(route.lane("cam-7").is_ordered());
         route.order = Order::None;
-        assert_eq!(route.lane(cam, one), route.lane(None, other));
-        assert!(!route.lane(cam, one).is_ordered());
+        assert_eq!(route.lane("cam-7"), route.lane("face-1"));
+        assert!(!route.lane("cam-7").is_ordered());
     }
 
     #[test]

@@ -147,7 +147,7 @@ fn admit(id: &str, device: &str, body: &[u8]) -> Work<()> {
     let admission = Admission {
         event: event(Some(id), device, body),
         body: body.to_vec(),
-        key: Some(DedupKey::new("door", Some(device), id)),
+        key: Some(DedupKey::new("door", device, id)),
     };
     Work::Admit(Box::new(admission), ())
 }
@@ -274,7 +274,7 @@ fn an_event_is_shown_whole_and_moves_no_cursor() {
     let body = gateway.raw(&["show", "--body", "e-2"]);
     assert_eq!(body.stdout, b"\x1b[2J\xff\xd8 picture");
     assert_eq!((body.status.code(), body.stderr.len()), (Some(0), 0));
-    let odd = gateway.prints(&["show", "3"]);
+    let odd = gateway.prints(&["show", "#3"]);
     assert!(
         odd.contains("it waits until gatepost discard '#3'"),
         "{odd}"

@@ -43,7 +43,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
         "commit",
         &["audit", "clock", "delivery", "event", "fault", "store"],
     ),
-    ("ingest", &["clock", "commit", "event", "http", "route"]),
+    (
+        "ingest",
+        &["clock", "commit", "event", "http", "route", "store"],
+    ),
     (
         "dispatch",
         &[

@@ -145,7 +145,7 @@ impl Bench {
 
     fn admit(&self, event: Event, known: bool) -> Seq {
         let key = event.event_id.as_deref().filter(|_| known);
-        let key = key.map(|id| DedupKey::new("door", event.device.as_deref(), id));
+        let key = key.map(|id| DedupKey::new("door", event.device.as_deref().unwrap_or("-"), id));
         let body = body();
         let admission = Box::new(Admission { event, body, key });
         match self.desk.step(vec![Work::Admit(admission, ())])[..] {

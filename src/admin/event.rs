@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::names::Names;
 use super::views::{DeliveryState, DeliveryView, EventView, QuarantineView, Time, TrailLine};
 use super::{Kind, Refusal, State, lists};
-use crate::audit::{Action, Entry, Line, Then};
+use crate::audit::{Ending, Entry, Line};
 use crate::commit::DestinationRef;
 use crate::delivery::{DeadLetter, Progress, idempotency_key};
 use crate::event::{DestinationNo, Event, Lane, Seq};
@@ -112,11 +112,12 @@ pub(super) fn deliveries(
         };
         let letter = state.store.dead_letter(number, seq)?;
         let pending = pending(state, seq, event, number)?;
-        let ended = ended(&to.name, trail);
-        let found = match (pending, &letter, ended) {
+        let ending = Ending::of(&to.name, trail);
+        let found = match (pending, &letter, ending) {
             (Some(_), _, _) => DeliveryState::Pending,
             (None, Some(_), _) => DeliveryState::Dead,
-            (None, None, Some(ended)) => ended,
+            (None, None, Some(Ending::Delivered)) => DeliveryState::Delivered,
+            (None, None, Some(Ending::Discarded)) => DeliveryState::Discarded,
             (None, None, None) if meant.contains(&number) && names.has(number) => {
                 DeliveryState::Ended
             }
@@ -149,21 +150,6 @@ fn pending(
         }
     }
     Ok(None)
-}
-
-/// How a delivery that no longer waits has ended, as far as the audit trail says.
-fn ended(destination: &str, trail: &[Entry]) -> Option<DeliveryState> {
-    trail.iter().rev().find_map(|entry| match &entry.action {
-        Action::Attempted {
-            destination: to,
-            then: Then::Delivered,
-            ..
-        } if to == destination => Some(DeliveryState::Delivered),
-        Action::Discarded {
-            destination: Some(to),
-        } if to == destination => Some(DeliveryState::Discarded),
-        _ => None,
-    })
 }
 
 /// The audit trail in the words of the log. What the record stands for comes first.

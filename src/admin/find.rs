@@ -15,21 +15,20 @@ pub const MOST_FOUND: usize = 100;
 ///
 /// - `#12` is the event with seq 12.
 /// - Otherwise all events that their sender calls so, of any device, or that the log calls so.
-/// - If there is none and it is a number, the event with that seq.
+/// - A bare number is never a seq: it is what many senders call their events, and acting on
+///   another event than the one that was meant is worse than finding none.
 ///
 /// Recent events are found by their hash; for older ones all records are read, which takes
 /// seconds when there are millions.
 pub(super) fn by_id(state: &State, id: &str) -> Result<Found, Refusal> {
-    let mut found = match id.strip_prefix('#') {
-        Some(_) => BTreeSet::new(),
+    let found = match id.strip_prefix('#') {
+        Some(number) => {
+            let seq = number.parse().ok().map(Seq);
+            let there = seq.map(|seq| exists(state, seq)).transpose()?;
+            seq.filter(|_| there == Some(true)).into_iter().collect()
+        }
         None => with_id(state, id)?,
     };
-    let number = id.strip_prefix('#').unwrap_or(id).parse().map(Seq);
-    if let (true, Ok(seq)) = (found.is_empty(), number)
-        && exists(state, seq)?
-    {
-        found.insert(seq);
-    }
     if found.is_empty() {
         let detail = format!("there is no event {}", shown(id));
         return Err(Refusal::new(Kind::NoEvent, detail));

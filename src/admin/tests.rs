@@ -205,21 +205,19 @@ fn an_id_means_all_events_that_are_called_so() {
     bench.send("cam-7", "1", &[CLOUD]);
     bench.send_odd("e-1");
     bench.send("cam-7", "two words\n", &[CLOUD]);
-    let rows: [(&str, &[u64]); 8] = [
+    let rows: [(&str, &[u64]); 6] = [
         ("e-1", &[0, 1, 3]),
         ("1", &[2]),
         ("%231", &[1]),
-        ("3", &[3]),
         ("%233", &[3]),
         ("two%20words%0A", &[4]),
         ("two+words%5Cu%7Ba%7D", &[4]),
-        ("0", &[0]),
     ];
     for (id, expected) in rows {
         let found: Found = bench.see(&format!("/api/events?id={id}"));
         assert_eq!(seqs(&found), expected, "{id}");
     }
-    for id in ["e-2", "%2399", "99", "%23x", "%23", ""] {
+    for id in ["e-2", "%2399", "99", "3", "0", "%23x", "%23", ""] {
         let response = bench.get(&format!("/api/events?id={id}"));
         assert_eq!(problem(&response).1, Kind::NoEvent, "{id}");
     }

@@ -94,6 +94,14 @@ pub struct Admission {
     pub key: Option<DedupKey>,
 }
 
+impl Admission {
+    /// Keeps the event's record only.
+    pub fn forget_body(&mut self) {
+        self.body = Vec::new();
+        self.event.kept = 0;
+    }
+}
+
 /// What the committer is asked to do. `T` is who waits for it.
 #[derive(Debug)]
 pub enum Work<T> {
@@ -389,7 +397,11 @@ impl Committer {
 
 /// How often an event has been received, as far as its audit trail says.
 fn times_received(store: &Store, seq: Seq) -> Result<u64, store::Error> {
-    let trail = store.trail(seq)?;
+    let trail = match store.trail(seq) {
+        // A damaged trail can't say how often, which is no reason to turn the device away.
+        Err(store::Error::Corrupt { .. }) => return Ok(1),
+        trail => trail?,
+    };
     let times = trail.iter().rev().find_map(|entry| match entry.action {
         Action::Duplicate { times } => Some(times),
         _ => None,

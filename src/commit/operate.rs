@@ -5,10 +5,10 @@
 use serde::{Deserialize, Serialize};
 
 use super::Notice;
-use crate::audit::{Action, Entry};
+use crate::audit::{Action, Ending, Entry};
 use crate::clock::Reading;
 use crate::delivery::{DeliveryId, Progress};
-use crate::event::{DestinationNo, Event, Lane, Seq};
+use crate::event::{DestinationNo, Event, Lane, Seq, name};
 use crate::store::{Error, Pending, Tables};
 
 /// One wish of an operator, done in one transaction. For many deliveries the caller makes several
@@ -52,7 +52,7 @@ pub struct Assignment {
     /// The delivery that waits for a destination.
     pub held: DeliveryId,
     /// Where it goes.
-    pub to: Vec<DestinationNo>,
+    pub to: Vec<DestinationRef>,
 }
 
 /// What was done.
@@ -96,12 +96,14 @@ impl<'a> Effects<'a> {
         match operation {
             Operation::Replay(targets) => {
                 for target in targets {
-                    report.add(self.replay(tables, target)?);
+                    let replayed = self.replay(tables, target);
+                    report.add(whole(replayed, target.seq)?);
                 }
             }
             Operation::Discard(targets) => {
                 for target in targets {
-                    report.add(self.discard(tables, target)?);
+                    let discarded = self.discard(tables, target);
+                    report.add(whole(discarded, target.seq)?);
                 }
             }
             Operation::Hold(name) => {
@@ -136,8 +138,11 @@ impl<'a> Effects<'a> {
                 "{name} is in quarantine: it has no delivery to replay"
             )));
         };
-        let lane = match tables.take_dead(to.number, target.seq)? {
-            Some(letter) => letter.lane,
+        let lane = match tables.dead_letter(to.number, target.seq)? {
+            Some(letter) => {
+                tables.remove_dead(to.number, target.seq)?;
+                letter.lane
+            }
             None => match delivered_in(tables, &event, target.seq, to)? {
                 Ok(_) if 0 < event.kept && !tables.has_body(target.seq)? => {
                     return Ok(Err(format!("the body of {name} has expired")));
@@ -179,7 +184,7 @@ impl<'a> Effects<'a> {
             self.note(tables, target.seq, name, action)?;
             return Ok(Ok(()));
         };
-        if tables.take_dead(to.number, target.seq)?.is_none() {
+        if !tables.remove_dead(to.number, target.seq)? {
             let Some(id) = pending_as(tables, &event, target.seq, to.number)? else {
                 return Ok(Err(format!(
                     "{name} neither waits for {} nor is a dead letter of it",
@@ -199,14 +204,18 @@ impl<'a> Effects<'a> {
         if !tables.remove_pending(*held)? {
             return Ok(());
         }
+        let event_id = tables.event(held.seq)?.and_then(|event| event.event_id);
         for destination in to {
             let id = DeliveryId {
-                destination: *destination,
+                destination: destination.number,
                 ..*held
             };
             let progress = Progress::default();
             tables.put_pending(id, progress)?;
             self.notices.push(Notice::Arrived(Pending { id, progress }));
+            let name = name(event_id.as_deref(), held.seq);
+            let destination = destination.name.clone();
+            self.note(tables, held.seq, name, Action::Assigned { destination })?;
         }
         Ok(())
     }
@@ -277,12 +286,19 @@ fn delivered_in(
     if pending_as(tables, event, seq, to.number)?.is_some() {
         return Ok(Err(format!("{name} still waits for {}", to.name)));
     }
-    let went = event
-        .to
-        .iter()
-        .find(|address| address.destination == to.number);
-    Ok(match went {
-        Some(address) => Ok(address.lane),
-        None => Err(format!("{name} was never meant for {}", to.name)),
+    let ending = Ending::of(&to.name, &tables.trail(seq)?);
+    let lane = event.to.first().map(|address| address.lane);
+    Ok(match (ending, lane) {
+        (Some(Ending::Delivered), Some(lane)) => Ok(lane),
+        (Some(Ending::Discarded), _) => Err(format!("{name} was discarded for {}", to.name)),
+        _ => Err(format!("{name} was never delivered to {}", to.name)),
     })
+}
+
+/// What could not be done because a record is damaged is said, and is no reason to stop.
+fn whole(done: Result<Result<(), String>, Error>, seq: Seq) -> Result<Result<(), String>, Error> {
+    match done {
+        Err(error @ Error::Corrupt { .. }) => Ok(Err(format!("seq {seq}: {error}"))),
+        other => other,
+    }
 }

@@ -14,6 +14,7 @@
 use std::time::Duration;
 
 use super::Retention;
+use crate::audit::{Action, Entry};
 use crate::clock::{Moment, Reading, Timestamp};
 use crate::event::{DestinationNo, Event, Lane, Seq};
 use crate::fault;
@@ -123,9 +124,6 @@ impl Pruner {
             return Ok(expired);
         };
         self.next = Seq(last.0 + 1);
-        if !self.nearly_full {
-            self.rest_until = now + PACE;
-        }
         // Every destination that something ever waited for is counted there.
         let backlog = store.counters()?.backlog;
         let destinations: Vec<DestinationNo> = backlog.into_keys().collect();
@@ -138,6 +136,10 @@ impl Pruner {
             if !store.is_waiting(*seq, &destinations, &lanes)? {
                 self.expire(store, *seq, event, reading, &mut expired)?;
             }
+        }
+        // In haste only while that makes room.
+        if expired.is_empty() || !self.nearly_full {
+            self.rest_until = now + PACE;
         }
         Ok(expired)
     }
@@ -169,7 +171,18 @@ impl Pruner {
 
 /// How long ago an event ended, if that is known.
 fn age(store: &Store, seq: Seq, event: &Event, now: Reading) -> Result<Option<Duration>, Error> {
-    let ended: Option<Timestamp> = match store.trail(seq)?.last() {
+    let trail = match store.trail(seq) {
+        // A damaged trail can't say when, so the event stays.
+        Err(Error::Corrupt { .. }) => return Ok(None),
+        trail => trail?,
+    };
+    let ends = |entry: &&Entry| {
+        matches!(
+            entry.action,
+            Action::Attempted { .. } | Action::Discarded { .. }
+        )
+    };
+    let ended: Option<Timestamp> = match trail.iter().rev().find(ends) {
         Some(entry) => (!entry.uncertain).then_some(entry.at),
         None => event.received.certain.then_some(event.received.wall),
     };

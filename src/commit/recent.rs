@@ -9,12 +9,12 @@ use crate::event::{Digest, Seq, short_hash};
 use crate::store::{Error, Store};
 
 /// What one sender's event is recognised by: the hash of its event id, then the hash of route
-/// and device. Apart, so that an event can be found by its id alone.
+/// and sender. Apart, so that an event can be found by its id alone.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct DedupKey {
     /// 64 bits of the event id's hash.
     pub id: u64,
-    /// 64 bits of the hash of route and device.
+    /// 64 bits of the hash of route and sender.
     pub place: u64,
 }
 
@@ -22,13 +22,12 @@ impl DedupKey {
     /// How many bytes a key and a digest's head take in the store.
     const BYTES: usize = 24;
 
-    /// The key of the event called `event_id` by its sender.
+    /// The key of the event called `event_id` by its sender, which is a device or an address.
     #[must_use]
-    pub fn new(route: &str, device: Option<&str>, event_id: &str) -> Self {
-        let device = device.map_or(["without", ""], |device| ["device", device]);
+    pub fn new(route: &str, sender: &str, event_id: &str) -> Self {
         Self {
             id: Self::id_hash(event_id),
-            place: short_hash(&[route, device[0], device[1]]),
+            place: short_hash(&[route, sender]),
         }
     }
 
@@ -88,13 +87,13 @@ impl Recent {
     #[must_use]
     pub fn find(&self, key: DedupKey, digest: &Digest) -> Known {
         let bytes = head(digest);
-        match self.seen.get(&key) {
-            None => Known::New,
-            Some((seq, first)) if *first == bytes => Known::Duplicate(*seq),
-            Some((seq, _)) => match self.seen.get(&key.revised(bytes)) {
-                Some((seq, _)) => Known::Duplicate(*seq),
-                None => Known::Revision(*seq),
-            },
+        let revised = self.seen.get(&key.revised(bytes));
+        match (self.seen.get(&key), revised) {
+            (Some((seq, first)), _) if *first == bytes => Known::Duplicate(*seq),
+            // Also when the first of its revisions has left the window.
+            (_, Some((seq, _))) => Known::Duplicate(*seq),
+            (Some((seq, _)), None) => Known::Revision(*seq),
+            (None, None) => Known::New,
         }
     }
 
@@ -172,7 +171,7 @@ mod tests {
     #[test]
     fn the_same_bytes_are_a_duplicate_and_other_bytes_a_revision() {
         let mut recent = window(10);
-        let key = DedupKey::new("door", Some("cam-7"), "e-1");
+        let key = DedupKey::new("door", "cam-7", "e-1");
         let (one, two, three) = (Digest::of(b"1"), Digest::of(b"2"), Digest::of(b"3"));
         assert_eq!(recent.find(key, &one), Known::New);
         recent.insert(key, &one, Seq(1));
@@ -187,11 +186,10 @@ mod tests {
     #[test]
     fn an_id_is_the_senders_own() {
         let keys = [
-            DedupKey::new("door", Some("cam-7"), "1"),
-            DedupKey::new("door", Some("cam-8"), "1"),
-            DedupKey::new("gate", Some("cam-7"), "1"),
-            DedupKey::new("door", None, "1"),
-            DedupKey::new("door", Some(""), "1"),
+            DedupKey::new("door", "cam-7", "1"),
+            DedupKey::new("door", "cam-8", "1"),
+            DedupKey::new("gate", "cam-7", "1"),
+            DedupKey::new("door", "", "1"),
         ];
         let mut recent = window(10);
         for (seq, key) in (0..).zip(keys) {
@@ -203,7 +201,7 @@ mod tests {
     #[test]
     fn the_oldest_is_forgotten_first() {
         let mut recent = window(3);
-        let key = |id: u64| DedupKey::new("door", None, &id.to_string());
+        let key = |id: u64| DedupKey::new("door", "cam-7", &id.to_string());
         let digest = Digest::of(b"x");
         for id in 0..5 {
             recent.insert(key(id), &digest, Seq(id));
@@ -221,8 +219,19 @@ mod tests {
     }
 
     #[test]
+    fn a_revision_is_recognised_after_the_first_was_forgotten() {
+        let mut recent = window(2);
+        let key = DedupKey::new("door", "cam-7", "e-1");
+        let (one, two) = (Digest::of(b"1"), Digest::of(b"2"));
+        recent.insert(key, &one, Seq(1));
+        recent.insert(key, &two, Seq(2));
+        recent.insert(DedupKey::new("door", "cam-7", "e-2"), &one, Seq(3));
+        assert_eq!(recent.find(key, &two), Known::Duplicate(Seq(2)));
+    }
+
+    #[test]
     fn a_restart_forgets_nothing() {
-        let key = DedupKey::new("door", Some("cam-7"), "e-1");
+        let key = DedupKey::new("door", "cam-7", "e-1");
         let (one, two) = (Digest::of(b"1"), Digest::of(b"2"));
         let rows = vec![
             (Seq(1), Recent::encode(key, &one).to_vec()),

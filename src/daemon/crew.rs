@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::Duration;
 
-use crossbeam_channel::{Receiver, Sender, after, select};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, after, select};
 
 use super::Error;
 use super::stop::Happened;
@@ -37,22 +37,51 @@ impl Crew {
     }
 }
 
-/// Waits until the thread called `name` has ended, at most for `patience` and not beyond another
-/// signal. What other threads end with is not of interest any more.
-pub(super) fn await_end(
-    events: &Receiver<Happened>,
-    name: &str,
-    patience: Duration,
-) -> Option<Result<(), Error>> {
-    let too_late = after(patience);
-    loop {
-        select! {
-            recv(events) -> event => match event {
-                Ok(Happened::Ended(ended, result)) if ended == name => return Some(result),
-                Ok(Happened::Ended(..)) => {}
-                Ok(Happened::Signal) | Err(_) => return None,
-            },
-            recv(too_late) -> _ => return None,
+/// Hears of the end of threads, and remembers it.
+pub(super) struct Ends {
+    events: Receiver<Happened>,
+    ended: Vec<(&'static str, Result<(), Error>)>,
+}
+
+impl Ends {
+    /// What happens comes through `events`.
+    pub(super) fn new(events: Receiver<Happened>) -> Self {
+        let ended = Vec::new();
+        Self { events, ended }
+    }
+
+    /// Waits for a signal, or for the end of a thread. Calls `tick` about once a second.
+    pub(super) fn next(&mut self, tick: impl Fn()) -> Option<&'static str> {
+        loop {
+            match self.events.recv_timeout(Duration::from_secs(1)) {
+                Ok(Happened::Ended(name, result)) => {
+                    self.ended.push((name, result));
+                    return Some(name);
+                }
+                Ok(Happened::Signal) | Err(RecvTimeoutError::Disconnected) => return None,
+                Err(RecvTimeoutError::Timeout) => tick(),
+            }
         }
+    }
+
+    /// Waits until the thread called `name` has ended, at most for `patience` and not beyond
+    /// another signal. Whether it has.
+    pub(super) fn wait_for(&mut self, name: &str, patience: Duration) -> bool {
+        let too_late = after(patience);
+        while !self.ended.iter().any(|(ended, _)| *ended == name) {
+            select! {
+                recv(self.events) -> event => match event {
+                    Ok(Happened::Ended(name, result)) => self.ended.push((name, result)),
+                    Ok(Happened::Signal) | Err(_) => return false,
+                },
+                recv(too_late) -> _ => return false,
+            }
+        }
+        true
+    }
+
+    /// The first error that a thread ended with.
+    pub(super) fn error(self) -> Option<Error> {
+        self.ended.into_iter().find_map(|(_, result)| result.err())
     }
 }

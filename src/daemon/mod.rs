@@ -4,7 +4,7 @@
 //!
 //! - Nothing listens before the store is open and what waits in it is known.
 //! - Stopping loses nothing: what was received is committed and answered, attempts in flight have
-//!   [`PATIENCE`] to end, and the store is closed so that the next start is quick.
+//!   [`PATIENCE`] to end, and the last commit makes the next start quick.
 //! - When a thread ends that should not, everybody who waits hears that nothing was stored, and
 //!   the process ends.
 
@@ -13,7 +13,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
+use crossbeam_channel::{Sender, bounded, unbounded};
 use log::{error, info};
 
 mod crew;
@@ -38,7 +38,7 @@ use crate::rng::Rng;
 use crate::route::{Routes, SamePath};
 use crate::store::{self, Store};
 use crate::upstream::{self, Http};
-use crew::{Crew, await_end};
+use crew::{Crew, Ends};
 use dispatching::{Ask, Wires};
 use office::Desk;
 use start::Ground;
@@ -47,6 +47,9 @@ use threads::{Admitter, Reception};
 
 /// How long attempts in flight may take to end once the daemon is asked to stop.
 pub const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How much longer than its patience a thread may take to end.
+const GRACE: Duration = Duration::from_secs(1);
 
 /// How long senders who wait have to hear that nothing was stored, before a failed store ends the
 /// process.
@@ -71,13 +74,15 @@ pub fn run(config: &Config) -> Result<(), Error> {
     let (happened, events) = unbounded();
     watch_signals(happened.clone(), || Happened::Signal)?;
     let gateway = Gateway::start(config, &clock, &Crew::new(happened))?;
-    match wait(&events, &logger, clock.as_ref()) {
-        Ok(()) => gateway.stop(&events),
-        Err(error) => {
+    let mut ends = Ends::new(events);
+    match ends.next(|| logger.tick(clock.moment())) {
+        None => gateway.stop(ends),
+        Some(thread) => {
+            error!("[alert thread-ended] {thread}: the process ends");
             gateway.answers.refuse_all();
             gateway.answers.stop();
-            await_end(&events, "http", LAST_WORDS);
-            Err(error)
+            ends.wait_for("http", LAST_WORDS);
+            Err(ends.error().unwrap_or(Error::Ended(thread)))
         }
     }
 }
@@ -149,19 +154,25 @@ impl Gateway {
     }
 
     /// Lets everything end in the order of an event's way.
-    fn stop(self, events: &Receiver<Happened>) -> Result<(), Error> {
+    fn stop(self, mut ends: Ends) -> Result<(), Error> {
         info!("[config] stopping");
         self.answers.drain();
-        await_end(events, "http", PATIENCE);
+        ends.wait_for("http", PATIENCE);
         self.answers.stop();
         self.admin.stop();
-        await_end(events, "admin", PATIENCE);
+        ends.wait_for("admin", PATIENCE);
         // A dispatcher that has ended by itself needs no telling.
         let _ = self.asks.send(Ask::Stop(PATIENCE));
-        await_end(events, "dispatch", PATIENCE + PATIENCE);
-        let committed = await_end(events, "commit", PATIENCE + PATIENCE);
-        info!("[config] stopped");
-        committed.unwrap_or(Err(Error::Ended("commit")))
+        ends.wait_for("dispatch", PATIENCE + GRACE);
+        let committed = ends.wait_for("commit", PATIENCE);
+        match ends.error() {
+            Some(error) => Err(error),
+            None if committed => {
+                info!("[config] stopped");
+                Ok(())
+            }
+            None => Err(Error::Ended("commit")),
+        }
     }
 }
 
@@ -199,20 +210,6 @@ fn workers(
         Ok((*number, destination.workers, worker))
     };
     destinations.iter().map(worker).collect()
-}
-
-/// Waits for a signal, or for the end of a thread that should not have ended.
-fn wait(events: &Receiver<Happened>, logger: &Logger, clock: &dyn Clock) -> Result<(), Error> {
-    loop {
-        match events.recv_timeout(Duration::from_secs(1)) {
-            Ok(Happened::Signal) | Err(RecvTimeoutError::Disconnected) => return Ok(()),
-            Ok(Happened::Ended(name, result)) => {
-                error!("[store] the {name} thread ended, so the process does");
-                return result.and(Err(Error::Ended(name)));
-            }
-            Err(RecvTimeoutError::Timeout) => logger.tick(clock.moment()),
-        }
-    }
 }
 
 /// Why the daemon could not start or go on.

@@ -8,7 +8,7 @@ use log::info;
 
 use super::Error as DaemonError;
 use crate::clock::{self, Clock};
-use crate::commit::{Assignment, Committer, HELD, Operation, Retention, Work};
+use crate::commit::{Assignment, Committer, DestinationRef, HELD, Operation, Retention, Work};
 use crate::config::Config;
 use crate::delivery::DeliveryId;
 use crate::event::DestinationNo;
@@ -106,8 +106,11 @@ fn assign_held(
     config: &Config,
     numbers: &BTreeMap<String, DestinationNo>,
 ) -> Result<u64, Error> {
-    let mut after = None;
     let mut assigned = 0;
+    if config.routes.iter().all(|route| route.to.is_empty()) {
+        return Ok(assigned);
+    }
+    let mut after = None;
     loop {
         let held = held_after(store, after)?;
         let Some(last) = held.last().copied() else {
@@ -147,7 +150,7 @@ fn destinations_now(
     held: DeliveryId,
     config: &Config,
     numbers: &BTreeMap<String, DestinationNo>,
-) -> Result<Vec<DestinationNo>, Error> {
+) -> Result<Vec<DestinationRef>, Error> {
     let event = match store.event(held.seq) {
         Err(Error::Corrupt { .. }) | Ok(None) => return Ok(Vec::new()),
         other => other?.expect("none was ruled out"),
@@ -157,7 +160,11 @@ fn destinations_now(
         .iter()
         .find(|route| Some(&route.name) == event.route.as_ref());
     let names = route.map(|route| route.to.iter()).into_iter().flatten();
-    Ok(names
-        .filter_map(|name| numbers.get(name).copied())
-        .collect())
+    let known = names.filter_map(|name| {
+        Some(DestinationRef {
+            number: *numbers.get(name)?,
+            name: name.clone(),
+        })
+    });
+    Ok(known.collect())
 }

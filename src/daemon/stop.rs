@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use crossbeam_channel::{Sender, never};
-use log::error;
+use log::{error, warn};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use super::Error;
@@ -48,14 +48,19 @@ pub fn watch_signals<T: Send + 'static>(to: Sender<T>, word: fn() -> T) -> Resul
     Ok(())
 }
 
-/// Makes a panic in any thread the end of the process: it is logged, everybody who waits hears
-/// that nothing was stored, and the init system starts it again.
+/// Makes a panic in any thread of ours the end of the process: it is logged, everybody who waits
+/// hears that nothing was stored, and the init system starts it again.
 ///
 /// Going on would mean that some part of the way of an event stands still while the process looks
-/// healthy.
+/// healthy. Threads without a name are `tiny_http`'s: it panics when a client of the admin port
+/// resets its connection, which must not touch the device plane.
 pub(super) fn end_on_panic(answers: Answers) {
     panic::set_hook(Box::new(move |why| {
-        let name = thread::current().name().unwrap_or("unnamed").to_owned();
+        let thread = thread::current();
+        let Some(name) = thread.name() else {
+            warn!("[config] a connection to the admin server ended in a panic: {why}");
+            return;
+        };
         error!("thread {name} panicked, the process ends: {why}");
         answers.refuse_all();
         let _ = never::<()>().recv_timeout(LAST_WORDS);

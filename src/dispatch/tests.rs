@@ -166,18 +166,22 @@ impl World {
     }
 
     fn replay(&mut self, seq: u64) -> u64 {
-        let target = Target {
-            seq: Seq(seq),
-            destination: Some(DestinationRef {
-                number: CLOUD,
-                name: "cloud".to_owned(),
-            }),
-        };
-        let done = self.commit(vec![Work::Operate(Operation::Replay(vec![target]), ())]);
+        let replay = Operation::Replay(vec![target(seq)]);
+        let done = self.commit(vec![Work::Operate(replay, ())]);
         match &done[..] {
             [Done::Operated(report)] => report.done,
             _ => unreachable!("an operation is answered with its report"),
         }
+    }
+}
+
+fn target(seq: u64) -> Target {
+    Target {
+        seq: Seq(seq),
+        destination: Some(DestinationRef {
+            number: CLOUD,
+            name: "cloud".to_owned(),
+        }),
     }
 }
 
@@ -262,18 +266,104 @@ fn a_poison_event_is_tried_ten_times_while_others_pass() {
     assert_eq!(world.backlog(), (0, 1));
     let poison = world.tried.iter().filter(|(seq, _)| *seq == 7);
     let counted: Vec<u32> = poison.map(|(_, progress)| progress.attempts).collect();
-    assert_eq!(counted, (0..10).collect::<Vec<_>>());
+    let ten: Vec<u32> = (0..10).collect();
+    assert_eq!(counted[..10], ten);
+    assert_eq!(
+        counted[10..],
+        [9],
+        "once more, after the next one proved it"
+    );
 }
 
 #[test]
-fn an_outage_of_answers_costs_a_lone_device_a_few_events_and_never_all() {
+fn an_outage_of_answers_costs_no_event_even_where_a_lone_device_sends() {
+    for (status, devices) in [(502, 1), (500, 1), (503, 2)] {
+        let mut world = World::new();
+        for device in 0..devices {
+            world.receive(20, Lane(device));
+        }
+        world.run(12 * HOUR, |_| answered(status));
+        assert_eq!(world.backlog(), (20 * devices, 0), "{status}");
+        world.run(HOUR, |_| answered(200));
+        assert_eq!(world.backlog(), (0, 0), "{status}");
+        let of_first = world.arrived.iter().filter(|seq| **seq < 20);
+        assert!(of_first.is_sorted(), "{status}: {:?}", world.arrived);
+    }
+}
+
+#[test]
+fn a_poison_event_of_a_lone_device_is_proven_by_the_next_one() {
     let mut world = World::new();
-    world.receive(200, Lane(1));
-    world.run(14 * 24 * HOUR, |_| answered(502));
-    let (pending, dead) = world.backlog();
-    assert!(dead < health::BREAKER as u64, "{dead} dead letters");
+    world.receive(3, Lane(1));
+    world.run(24 * HOUR, |seq| answered(if seq == 0 { 500 } else { 200 }));
+    assert_eq!(world.arrived, [1, 2]);
+    assert_eq!(world.backlog(), (0, 1));
+    let dead = world.store.dead_letter(CLOUD, Seq(0));
+    let dead = dead.expect("readable").expect("there");
+    assert_eq!((dead.reason, dead.attempts), (DeadReason::Exhausted, 10));
+}
+
+#[test]
+fn a_poison_event_that_nothing_follows_waits_for_a_witness() {
+    let mut world = World::new();
+    let upstream = |seq| answered(if seq == 0 { 500 } else { 200 });
+    world.receive(1, Lane(1));
+    world.run(24 * HOUR, upstream);
+    assert_eq!(world.backlog(), (1, 0));
+    assert_eq!(world.dispatcher.destinations()[0].state, State::Down);
+    world.receive(1, Lane(1));
+    world.run(HOUR, upstream);
+    assert_eq!(world.backlog(), (0, 1));
+    assert_eq!(world.arrived, [1]);
+}
+
+#[test]
+fn a_suspect_that_is_discarded_while_it_stands_aside_stays_discarded() {
+    let mut world = World::new();
+    world.receive(2, Lane(1));
+    let mut tries = 0;
+    let next = loop {
+        let Some(job) = world.claim() else {
+            let due = world.dispatcher.wake_at().expect("something is due");
+            world.clock.advance(due.since(world.clock.moment()));
+            continue;
+        };
+        if job.delivery.seq == Seq(1) {
+            break job;
+        }
+        tries += 1;
+        assert!(tries <= 10, "the next one has its turn");
+        world.conclude(job, answered(500));
+    };
+    world.commit(vec![Work::Operate(Operation::Discard(vec![target(0)]), ())]);
+    world.conclude(next, answered(200));
     world.run(HOUR, |_| answered(200));
-    assert_eq!(world.arrived.len() as u64, pending);
+    assert_eq!(world.arrived, [1]);
+}
+
+#[test]
+fn what_comes_back_while_it_is_in_flight_is_tried_again() {
+    let mut world = World::new();
+    world.receive(2, Lane(1));
+    let first = world.claim().expect("the first");
+    world.commit(vec![Work::Operate(Operation::Discard(vec![target(0)]), ())]);
+    // An operator's change of mind reaches the store before the attempt ends.
+    let pending = Pending {
+        id: first.delivery,
+        progress: Progress {
+            attempts: 0,
+            replayed: true,
+        },
+    };
+    let put = world.store.write(store::Sync::Usual, |tables| {
+        tables.put_pending(pending.id, pending.progress)
+    });
+    put.expect("the store works");
+    let heeded = world.dispatcher.heed(Notice::Arrived(pending));
+    heeded.expect("the store works");
+    world.conclude(first, answered(500));
+    world.run(HOUR, |_| answered(200));
+    assert_eq!(world.arrived, [0, 1]);
 }
 
 #[test]
@@ -354,14 +444,7 @@ fn a_hold_outlives_a_restart() {
 fn a_discarded_delivery_is_not_tried() {
     let mut world = World::new();
     world.receive(3, Lane(1));
-    let target = Target {
-        seq: Seq(0),
-        destination: Some(DestinationRef {
-            number: CLOUD,
-            name: "cloud".to_owned(),
-        }),
-    };
-    world.commit(vec![Work::Operate(Operation::Discard(vec![target]), ())]);
+    world.commit(vec![Work::Operate(Operation::Discard(vec![target(0)]), ())]);
     world.run(HOUR, |_| answered(200));
     assert_eq!(world.arrived, [1, 2]);
 }

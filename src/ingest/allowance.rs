@@ -1,8 +1,10 @@
-//! How much of what can't be delivered is kept whole for one sender.
+//! How much of what can't be delivered is kept for one sender.
 //!
 //! A sender that is misconfigured, or means harm, must not fill the store with what nobody asked
-//! for. So each address has an allowance of bytes for quarantine that fills up again over a day;
-//! past it, an event is kept without its body.
+//! for: quarantine never expires, and a full store refuses everybody. So each address has an
+//! allowance of bytes for quarantine that fills up again over a day. While it lasts an event is
+//! kept whole; from its last quarter only heads are paid, without bodies; past it an event is only
+//! counted.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -14,12 +16,26 @@ use crate::clock::Moment;
 /// What one address may have in hand: a day of small mistakes, or a few pictures.
 const MOST_BYTES: u64 = 16 * 1024 * 1024;
 
+/// The part of it that is for heads only, so that a few pictures do not hide what follows them.
+const FOR_HEADS: u64 = MOST_BYTES / 4;
+
 /// How long an empty allowance takes to fill up again.
 const REFILL: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// How many addresses are kept in mind. Beyond that the fullest are forgotten, which only gives
 /// them back a whole allowance.
 const MOST_SENDERS: usize = 4096;
+
+/// How much of an event is kept.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Keep {
+    /// All of it.
+    Whole,
+    /// Its record, without the body.
+    Head,
+    /// Nothing: it is counted.
+    Nothing,
+}
 
 /// The allowances of all addresses.
 #[derive(Debug, Default)]
@@ -43,9 +59,9 @@ impl Left {
 }
 
 impl Allowance {
-    /// Takes `bytes` of what `sender` has left at `now`; false if that is not enough, and then
-    /// nothing is taken.
-    pub(super) fn take(&self, sender: IpAddr, bytes: usize, now: Moment) -> bool {
+    /// Takes what can be had at `now` for an event of `sender` that costs `whole` bytes with its
+    /// body and `head` bytes without.
+    pub(super) fn take(&self, sender: IpAddr, whole: u64, head: u64, now: Moment) -> Keep {
         let mut of = self.of.lock().unwrap_or_else(PoisonError::into_inner);
         if MOST_SENDERS <= of.len() && !of.contains_key(&sender) {
             of.retain(|_, left| left.at(now) < MOST_BYTES / 2);
@@ -54,10 +70,14 @@ impl Allowance {
             }
         }
         let left = of.get(&sender).map_or(MOST_BYTES, |left| left.at(now));
-        let rest = left.checked_sub(bytes as u64);
-        let bytes = rest.unwrap_or(left);
+        let (keep, price) = match left {
+            left if whole.saturating_add(FOR_HEADS) <= left => (Keep::Whole, whole),
+            left if head <= left => (Keep::Head, head),
+            _ => (Keep::Nothing, 0),
+        };
+        let bytes = left - price;
         of.insert(sender, Left { bytes, at: now });
-        rest.is_some()
+        keep
     }
 }
 
@@ -69,27 +89,35 @@ mod tests {
         IpAddr::from(number.to_be_bytes())
     }
 
-    const MIB: usize = 1024 * 1024;
+    const MIB: u64 = 1024 * 1024;
 
     #[test]
     fn each_sender_has_its_own_which_fills_up_over_a_day() {
         let allowance = Allowance::default();
-        let hours = |hours: u64| Moment::at(Duration::from_secs(hours * 3_600));
-        for _ in 0..16 {
-            assert!(allowance.take(sender(1), MIB, hours(0)));
+        let take = |who, hours: u64| {
+            let now = Moment::at(Duration::from_secs(hours * 3_600));
+            allowance.take(sender(who), MIB, MIB / 2, now)
+        };
+        for number in 0..12 {
+            assert_eq!(take(1, 0), Keep::Whole, "{number}");
         }
-        assert!(!allowance.take(sender(1), 1, hours(0)));
-        assert!(allowance.take(sender(2), MIB, hours(0)));
-        assert!(allowance.take(sender(1), 8 * MIB, hours(12)));
-        assert!(!allowance.take(sender(1), MIB, hours(12)));
-        assert!(allowance.take(sender(1), 16 * MIB, hours(100)));
+        for number in 0..8 {
+            assert_eq!(take(1, 0), Keep::Head, "{number}");
+        }
+        assert_eq!(take(1, 0), Keep::Nothing);
+        assert_eq!(take(2, 0), Keep::Whole);
+        assert_eq!(take(1, 12), Keep::Whole);
+        assert_eq!(take(1, 100), Keep::Whole);
     }
 
     #[test]
     fn any_number_of_senders_takes_bounded_memory() {
         let allowance = Allowance::default();
         for number in 0..3 * u32::try_from(MOST_SENDERS).expect("it is small") {
-            assert!(allowance.take(sender(number), 10, Moment::START));
+            assert_eq!(
+                allowance.take(sender(number), 10, 5, Moment::START),
+                Keep::Whole
+            );
         }
         assert!(allowance.of.lock().expect("unharmed").len() <= MOST_SENDERS);
     }

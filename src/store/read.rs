@@ -6,7 +6,7 @@ use redb::{ReadableDatabase, ReadableTable};
 use serde::de::DeserializeOwned;
 
 use super::schema::{
-    AUDIT, BODIES, DEAD, EVENTS, META, PENDING, QUARANTINE, RECENT, SealedBy, unseal,
+    AUDIT, BODIES, DEAD, EVENTS, META, PENDING, QUARANTINE, RECENT, Sealed, SealedBy, unseal,
 };
 use super::{Counters, Error, Store};
 use crate::audit::Entry;
@@ -37,6 +37,10 @@ pub struct DeadRow {
 pub type Body = Vec<u8>;
 
 impl Store {
+    /// How much one look at many events may read: what that takes in memory must not grow with
+    /// what devices put into their headers.
+    pub const PAGE_BYTES: usize = 512 * 1024;
+
     /// What the store counts.
     pub fn counters(&self) -> Result<Counters, Error> {
         Ok(self.meta("counters")?.unwrap_or_default())
@@ -80,20 +84,25 @@ impl Store {
         Ok(rows.next().transpose()?.is_some())
     }
 
-    /// Up to `limit` events from `first` on, in order. None for a record that is damaged.
+    /// Up to `limit` events from `first` on, in order, and no more once their records take
+    /// [`Store::PAGE_BYTES`]. None for a record that is damaged.
     pub fn events_from(
         &self,
         first: Seq,
         limit: usize,
     ) -> Result<Vec<(Seq, Option<Event>)>, Error> {
         let table = self.db.begin_read()?.open_table(EVENTS)?;
-        let rows = table.range(first.0..)?.take(limit);
-        rows.map(|row| {
+        let (mut events, mut bytes) = (Vec::new(), 0);
+        for row in table.range(first.0..)?.take(limit) {
             let (key, record) = row?;
+            bytes += record.value().len();
             let event = json("events", &key.value(), record.value()).ok();
-            Ok((Seq(key.value()), event))
-        })
-        .collect()
+            events.push((Seq(key.value()), event));
+            if Self::PAGE_BYTES <= bytes {
+                break;
+            }
+        }
+        Ok(events)
     }
 
     /// Whether an event waits for one of `destinations`, pending in one of `lanes` or in a lane
@@ -120,13 +129,7 @@ impl Store {
 
     /// The audit trail of an event, oldest first, without what its own record says.
     pub fn trail(&self, seq: Seq) -> Result<Vec<Entry>, Error> {
-        let table = self.db.begin_read()?.open_table(AUDIT)?;
-        let mut trail = Vec::new();
-        for row in table.range((seq.0, 0)..=(seq.0, u64::MAX))? {
-            let (key, record) = row?;
-            trail.push(json("audit", &key.value(), record.value())?);
-        }
-        Ok(trail)
+        trail(&self.db.begin_read()?.open_table(AUDIT)?, seq)
     }
 
     /// The first pending delivery of a lane, or the first after `after`. One range read.
@@ -143,10 +146,8 @@ impl Store {
         let table = self.db.begin_read()?.open_table(PENDING)?;
         let key = (destination.0, lane.0);
         let mut rows = table.range((key.0, key.1, first)..=(key.0, key.1, u64::MAX))?;
-        rows.next()
-            .transpose()?
-            .map(|(key, record)| pending(key.value(), record.value()))
-            .transpose()
+        let row = rows.next().transpose()?;
+        Ok(row.map(|(key, record)| pending(key.value(), record.value())))
     }
 
     /// The first pending delivery of each lane of a destination: one seek for each lane.
@@ -160,7 +161,7 @@ impl Store {
             let Some((key, record)) = rows.next().transpose()? else {
                 break;
             };
-            let head = pending(key.value(), record.value())?;
+            let head = pending(key.value(), record.value());
             from = head.id.lane.0.checked_add(1);
             heads.push(head);
         }
@@ -180,7 +181,7 @@ impl Store {
         let rows = table.range((first, Bound::Unbounded))?.take(limit);
         rows.map(|row| {
             let (key, record) = row?;
-            pending(key.value(), record.value())
+            Ok(pending(key.value(), record.value()))
         })
         .collect()
     }
@@ -240,16 +241,18 @@ impl Store {
         Ok(redb::ReadableTableMetadata::len(&table)?)
     }
 
-    /// The keys under which recent events can be recognised again, oldest first.
+    /// The keys under which recent events can be recognised again, oldest first. Damaged ones are
+    /// left out: an event that comes again is then stored again, which loses nothing.
     pub fn recent(&self) -> Result<Vec<(Seq, Vec<u8>)>, Error> {
         let table = self.db.begin_read()?.open_table(RECENT)?;
-        let rows = table.iter()?;
-        rows.map(|row| {
+        let mut recent = Vec::new();
+        for row in table.iter()? {
             let (key, record) = row?;
-            let content = unseal("recent", &key.value(), record.value())?;
-            Ok((Seq(key.value()), content.to_vec()))
-        })
-        .collect()
+            if let Ok(content) = unseal("recent", &key.value(), record.value()) {
+                recent.push((Seq(key.value()), content.to_vec()));
+            }
+        }
+        Ok(recent)
     }
 
     /// The newest event before `before` that `wanted` is true of. Reads backwards through all
@@ -288,6 +291,19 @@ impl Store {
     }
 }
 
+/// The entries of one event in the audit table.
+pub(super) fn trail(
+    table: &impl ReadableTable<(u64, u64), Sealed>,
+    seq: Seq,
+) -> Result<Vec<Entry>, Error> {
+    let mut trail = Vec::new();
+    for row in table.range((seq.0, 0)..=(seq.0, u64::MAX))? {
+        let (key, record) = row?;
+        trail.push(json("audit", &key.value(), record.value())?);
+    }
+    Ok(trail)
+}
+
 /// The value that the JSON record under `key` stands for.
 pub(super) fn json<T: DeserializeOwned>(
     table: &'static str,
@@ -304,14 +320,16 @@ pub(super) fn pending_key(id: DeliveryId) -> (u16, u64, u64) {
     (id.destination.0, id.lane.0, id.seq.0)
 }
 
-fn pending(key: (u16, u64, u64), record: &[u8]) -> Result<Pending, Error> {
+/// A pending delivery. Its key says which; if the record is damaged, only the count of its attempts
+/// is lost, and one damaged row must not stand in the way of all others.
+fn pending(key: (u16, u64, u64), record: &[u8]) -> Pending {
     let id = DeliveryId {
         destination: DestinationNo(key.0),
         lane: Lane(key.1),
         seq: Seq(key.2),
     };
-    let progress = progress(&key, record)?;
-    Ok(Pending { id, progress })
+    let progress = progress(&key, record).unwrap_or_default();
+    Pending { id, progress }
 }
 
 pub(super) fn encode_progress(progress: Progress) -> [u8; 5] {

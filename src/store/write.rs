@@ -11,8 +11,8 @@ use crate::audit::Entry;
 use crate::delivery::{DeadLetter, DeliveryId, Progress};
 use crate::event::{DestinationNo, Event, Seq};
 
-/// What an event costs besides its headers and body, in bytes: the rest of its record, its rows
-/// in the other tables, its audit trail and their share of redb's pages. On the safe side.
+/// What an event costs besides its ids, headers, body, audit trail and dead letters, in bytes: the
+/// rest of its record, its rows in the other tables, and their share of redb's pages.
 const BESIDE_BYTES: u64 = 1024;
 
 /// The tables, open for one transaction. Each method keeps the counters right.
@@ -93,9 +93,7 @@ impl<'t> Tables<'t> {
     pub fn pending(&self, id: DeliveryId) -> Result<Option<Progress>, Error> {
         let key = read::pending_key(id);
         let record = self.pending.get(key)?;
-        record
-            .map(|record| read::progress(&key, record.value()))
-            .transpose()
+        Ok(record.map(|record| read::progress(&key, record.value()).unwrap_or_default()))
     }
 
     /// Adds a dead letter.
@@ -109,24 +107,34 @@ impl<'t> Tables<'t> {
         let record = seal(&key, &json(letter));
         if self.dead.insert(key, record.as_slice())?.is_none() {
             self.counters.backlog_of(key.0).dead += 1;
+            self.counters.stored_bytes += record.len() as u64;
         }
         Ok(())
     }
 
-    /// Removes a dead letter and returns it, if there was one.
-    pub fn take_dead(
-        &mut self,
+    /// A dead letter.
+    pub fn dead_letter(
+        &self,
         destination: DestinationNo,
         seq: Seq,
     ) -> Result<Option<DeadLetter>, Error> {
         let key = (destination.0, seq.0);
-        let Some(record) = self.dead.remove(key)? else {
-            return Ok(None);
+        let record = self.dead.get(key)?;
+        record
+            .map(|record| read::json("dead", &key, record.value()))
+            .transpose()
+    }
+
+    /// Removes a dead letter, whether or not its record is whole; whether there was one.
+    pub fn remove_dead(&mut self, destination: DestinationNo, seq: Seq) -> Result<bool, Error> {
+        let Some(record) = self.dead.remove((destination.0, seq.0))? else {
+            return Ok(false);
         };
-        let letter = read::json("dead", &key, record.value())?;
+        let bytes = record.value().len() as u64;
         drop(record);
-        self.counters.backlog_of(key.0).dead -= 1;
-        Ok(Some(letter))
+        self.counters.backlog_of(destination.0).dead -= 1;
+        self.counters.stored_bytes = self.counters.stored_bytes.saturating_sub(bytes);
+        Ok(true)
     }
 
     /// Takes an event out of quarantine; whether it was there.
@@ -134,14 +142,23 @@ impl<'t> Tables<'t> {
         Ok(self.quarantine.remove(seq.0)?.is_some())
     }
 
-    /// Adds `entry` to the audit trail of an event, and counts it.
+    /// Counts `entry` and adds it to the audit trail of an event, if the event is still there.
     pub fn put_entry(&mut self, seq: Seq, entry: &Entry) -> Result<(), Error> {
+        self.counters.totals.count(&entry.action);
+        if self.events.get(seq.0)?.is_none() {
+            return Ok(());
+        }
         let key = (seq.0, self.counters.next_entry);
         self.counters.next_entry += 1;
-        self.counters.totals.count(&entry.action);
-        self.audit
-            .insert(key, seal(&key, &json(entry)).as_slice())?;
+        let record = seal(&key, &json(entry));
+        self.audit.insert(key, record.as_slice())?;
+        self.counters.stored_bytes += record.len() as u64;
         Ok(())
+    }
+
+    /// The audit trail of an event, oldest first, without what its own record says.
+    pub fn trail(&self, seq: Seq) -> Result<Vec<Entry>, Error> {
+        read::trail(&self.audit, seq)
     }
 
     /// Remembers under which key an event can be recognised again, and forgets the oldest keys
@@ -185,9 +202,11 @@ impl<'t> Tables<'t> {
         };
         let event: Result<Event, Error> = read::json("events", &seq.0, record.value());
         drop(record);
+        let mut bytes = event.map_or(BESIDE_BYTES, |event| footprint(&event, &[]));
         let range = (seq.0, 0)..=(seq.0, u64::MAX);
-        self.audit.retain_in(range, |_, _| false)?;
-        let bytes = event.map_or(BESIDE_BYTES, |event| footprint(&event, &[]));
+        for row in self.audit.extract_from_if(range, |_, _| true)? {
+            bytes += row?.1.value().len() as u64;
+        }
         self.counters.stored_bytes = self.counters.stored_bytes.saturating_sub(bytes);
         self.counters.events = self.counters.events.saturating_sub(1);
         Ok(())
@@ -228,8 +247,9 @@ pub fn footprint(event: &Event, body: &[u8]) -> u64 {
         .headers
         .iter()
         .map(|header| header.name.len() + header.value.len() + 8);
-    let record = event.target.len() + headers.sum::<usize>();
-    (record + body.len()) as u64 + BESIDE_BYTES
+    let ids = [&event.event_id, &event.device].into_iter().flatten();
+    let texts = ids.map(String::len).sum::<usize>() + headers.sum::<usize>();
+    (event.target.len() + texts + body.len()) as u64 + BESIDE_BYTES
 }
 
 fn json(value: &impl Serialize) -> Vec<u8> {

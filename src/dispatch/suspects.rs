@@ -1,0 +1,71 @@
+//! Events that failed too often while nothing else passed.
+//!
+//! When a device is the only one that sends, its oldest event is all that is tried. If that fails
+//! again and again, it may be the event or the destination, and nobody can say which: the rest of
+//! the lane waits behind it. If it became a dead letter, an outage would cost one event after the
+//! other; if it never did, one poison event would block its lane for ever.
+//!
+//! So it stands aside for a moment, and the next event of its lane is tried. If that one is
+//! delivered, it was the event. If it fails too, it was the destination, and both wait in their
+//! old order.
+
+use std::collections::HashMap;
+
+use crate::delivery::Progress;
+use crate::event::{Lane, Seq};
+
+/// The doubtful events of one destination.
+#[derive(Debug, Default)]
+pub(super) struct Suspects {
+    /// Deliveries so far.
+    delivered: u64,
+    /// Events that failed and were charged: how many deliveries there had been then.
+    failed: HashMap<Seq, u64>,
+    /// Who stands aside, for each lane.
+    aside: HashMap<Lane, (Seq, Progress)>,
+}
+
+impl Suspects {
+    /// An event was delivered.
+    pub(super) fn delivered(&mut self) {
+        self.delivered += 1;
+    }
+
+    /// An attempt failed and counts against this event.
+    pub(super) fn failed(&mut self, seq: Seq) {
+        self.failed.insert(seq, self.delivered);
+    }
+
+    /// Whether another event was delivered since this one failed last.
+    pub(super) fn is_proven(&self, seq: Seq) -> bool {
+        let before = self.failed.get(&seq);
+        before.is_some_and(|before| *before < self.delivered)
+    }
+
+    /// An event no longer waits.
+    pub(super) fn forget(&mut self, lane: Lane, seq: Seq) {
+        self.failed.remove(&seq);
+        if self
+            .aside
+            .get(&lane)
+            .is_some_and(|(aside, _)| *aside == seq)
+        {
+            self.aside.remove(&lane);
+        }
+    }
+
+    /// An event lets the next one of its lane go first.
+    pub(super) fn stand_aside(&mut self, lane: Lane, seq: Seq, progress: Progress) {
+        self.aside.insert(lane, (seq, progress));
+    }
+
+    /// Whether somebody stands aside in this lane.
+    pub(super) fn is_aside(&self, lane: Lane) -> bool {
+        self.aside.contains_key(&lane)
+    }
+
+    /// Who stood aside is the head of its lane again.
+    pub(super) fn take_back(&mut self, lane: Lane) -> Option<(Seq, Progress)> {
+        self.aside.remove(&lane)
+    }
+}
