@@ -43,6 +43,7 @@ mod find;
 mod lists;
 mod names;
 mod office;
+mod plane;
 mod problem;
 mod query;
 pub mod server;

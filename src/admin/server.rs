@@ -18,22 +18,17 @@
 //! process without a name. So the port is on loopback or there is none.
 
 use std::fmt;
-use std::fs::{self, Permissions};
 use std::io::{self, Cursor, Read};
-use std::net::{SocketAddr, TcpListener};
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
-use std::os::unix::net::UnixListener;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
 
-use crossbeam_channel::{Receiver, Sender, bounded};
-use log::{debug, error, warn};
-use socket2::SockRef;
+use crossbeam_channel::{Receiver, bounded};
+use log::{debug, info, warn};
 use tiny_http::{Header, StatusCode};
 
+use super::plane::{Address, Pace, Plane, Stop};
 use super::{Request, Response, State, Via, answer};
 
 /// The name of the Unix socket in the data directory.
@@ -49,12 +44,6 @@ pub const LONGEST_BODY: u64 = 1024 * 1024;
 /// The longest path of a Unix socket: `sun_path` has 108 bytes and ends with a zero.
 /// Source: unix(7).
 pub const LONGEST_PATH: usize = 107;
-
-/// How long a reader of an answer may stand still before its connection is given up.
-const STALLED: Duration = Duration::from_secs(30);
-
-/// How long to wait before a listener that failed is opened again.
-const REOPEN: Duration = Duration::from_secs(1);
 
 /// The admin server, bound and ready to run.
 pub struct Server {
@@ -78,7 +67,11 @@ impl Server {
         let mut planes = vec![Plane::open(Address::Socket(socket.to_owned()))?];
         if let Some(address) = tcp {
             match Plane::open(Address::Tcp(address)) {
-                Ok(plane) => planes.push(plane),
+                Ok(plane) => {
+                    let address = plane.tcp().unwrap_or(address);
+                    info!("[admin] listening on http://{address}, to look and not to change");
+                    planes.push(plane);
+                }
                 Err(error) => warn!(
                     "[admin] nobody can look at http://{address}, only the command line can: {}",
                     error.with_source()
@@ -102,7 +95,7 @@ impl Server {
     /// Where it listens for TCP; none if it does not.
     #[must_use]
     pub fn tcp_address(&self) -> Option<SocketAddr> {
-        self.planes.iter().find_map(|plane| plane.tcp)
+        self.planes.iter().find_map(|plane| plane.tcp())
     }
 
     /// Answers until [`Handle::stop`], then removes the socket. Requests that were received
@@ -115,16 +108,16 @@ impl Server {
         let started = thread::scope(|scope| {
             let mut started = Ok(());
             for plane in &self.planes {
-                let (sender, receiver) = bounded(0);
+                let (sender, receiver) = bounded::<tiny_http::Request>(0);
                 let stop = &*self.stop;
                 let name = || thread::Builder::new().name("admin".to_owned());
                 for _ in 0..WORKERS {
-                    let (plane, receiver) = (Arc::clone(plane), receiver.clone());
-                    let work = move || plane.work(&receiver, state);
+                    let (receiver, over_tcp) = (receiver.clone(), plane.tcp().is_some());
+                    let work = move || work(&receiver, over_tcp, state);
                     started = started.and(name().spawn_scoped(scope, work).map(drop));
                 }
                 let plane = Arc::clone(plane);
-                let receive = move || plane.receive(&sender, stop);
+                let receive = move || plane.receive(&sender, stop, &Pace::USUAL);
                 started = started.and(name().spawn_scoped(scope, receive).map(drop));
             }
             if started.is_err() {
@@ -133,7 +126,7 @@ impl Server {
             started
         });
         for plane in &self.planes {
-            *plane.lock() = None;
+            plane.close();
         }
         started
     }
@@ -144,130 +137,17 @@ impl Handle {
     pub fn stop(&self) {
         self.stop.set();
         for plane in &self.planes {
-            if let Some(listener) = &*plane.lock() {
-                listener.unblock();
-            }
+            plane.wake();
         }
     }
 }
 
-/// One listener with its threads.
-struct Plane {
-    address: Address,
-    tcp: Option<SocketAddr>,
-    listener: Mutex<Option<Arc<tiny_http::Server>>>,
-}
-
-enum Address {
-    Socket(PathBuf),
-    Tcp(SocketAddr),
-}
-
-impl Plane {
-    fn open(address: Address) -> Result<Self, Error> {
-        let listener = address.listen()?;
-        let tcp = listener.server_addr().to_ip();
-        Ok(Self {
-            // A port that the system chose is kept when the listener is opened again.
-            address: tcp.map_or(address, Address::Tcp),
-            tcp,
-            listener: Mutex::new(Some(Arc::new(listener))),
-        })
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Option<Arc<tiny_http::Server>>> {
-        lock(&self.listener)
-    }
-
-    /// Hands requests to the workers. `tiny_http`'s accept loop ends at its first error, for
-    /// instance when the process has no file descriptor left; it is begun again then.
-    fn receive(&self, workers: &Sender<tiny_http::Request>, stop: &Stop) {
-        loop {
-            let listener = self.lock().clone();
-            let failed = match &listener {
-                None => None,
-                Some(listener) => match listener.recv() {
-                    Ok(request) => {
-                        _ = workers.send(request);
-                        continue;
-                    }
-                    Err(error) => Some(error),
-                },
-            };
-            if stop.is_set() {
-                return;
-            }
-            if let Some(error) = failed {
-                error!("[admin] {} failed, opening it again: {error}", self.address);
-            }
-            // Closed before it is opened again: closing removes the socket from its path.
-            *self.lock() = None;
-            drop(listener);
-            if stop.wait(REOPEN) {
-                return;
-            }
-            match self.address.listen() {
-                Ok(listener) => *self.lock() = Some(Arc::new(listener)),
-                Err(error) => warn!("[admin] {}", error.with_source()),
-            }
-            if stop.is_set() {
-                return;
-            }
+fn work(requests: &Receiver<tiny_http::Request>, over_tcp: bool, state: &State) {
+    for request in requests {
+        if let Err(error) = serve(request, over_tcp, state) {
+            debug!("[admin] an answer was not read: {error}");
         }
     }
-
-    fn work(&self, requests: &Receiver<tiny_http::Request>, state: &State) {
-        for request in requests {
-            if let Err(error) = serve(request, self.tcp.is_some(), state) {
-                debug!("[admin] {}: {error}", self.address);
-            }
-        }
-    }
-}
-
-impl Address {
-    fn listen(&self) -> Result<tiny_http::Server, Error> {
-        let listener: tiny_http::Listener = match self {
-            Self::Socket(path) => listen_at(path)?.into(),
-            Self::Tcp(address) if !address.ip().is_loopback() => {
-                return Err(Error::NotLoopback(*address));
-            }
-            Self::Tcp(address) => listen_on(*address)
-                .map_err(|error| Error::Port(*address, error))?
-                .into(),
-        };
-        tiny_http::Server::from_listener(listener, None)
-            .map_err(|error| Error::Start(error.to_string()))
-    }
-}
-
-fn listen_at(path: &Path) -> Result<UnixListener, Error> {
-    let length = path.as_os_str().as_bytes().len();
-    if LONGEST_PATH < length {
-        return Err(Error::LongPath(path.to_owned(), length));
-    }
-    let failed = |error| Error::Socket(path.to_owned(), error);
-    match fs::symlink_metadata(path) {
-        Ok(found) if found.file_type().is_socket() => fs::remove_file(path).map_err(failed)?,
-        Ok(_) => return Err(Error::Taken(path.to_owned())),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        Err(error) => return Err(failed(error)),
-    }
-    let listener = UnixListener::bind(path).map_err(failed)?;
-    fs::set_permissions(path, Permissions::from_mode(0o660)).map_err(failed)?;
-    Ok(listener)
-}
-
-/// A connection inherits both options of its listener: without the first an answer of 3 kB takes
-/// 44 ms, without the second a reader that stands still blocks a worker for ever (measured,
-/// `tiny_http` 0.12). Nothing of the kind works for a Unix socket, whose connections inherit
-/// nothing; there the clients are our own and read to the end.
-fn listen_on(address: SocketAddr) -> io::Result<TcpListener> {
-    let listener = TcpListener::bind(address)?;
-    let socket = SockRef::from(&listener);
-    socket.set_tcp_nodelay(true)?;
-    socket.set_write_timeout(Some(STALLED))?;
-    Ok(listener)
 }
 
 fn serve(mut request: tiny_http::Request, over_tcp: bool, state: &State) -> io::Result<()> {
@@ -367,47 +247,6 @@ fn carried(response: Response) -> tiny_http::Response<Cursor<Vec<u8>>> {
     .with_chunked_threshold(usize::MAX)
 }
 
-/// Whether the server is to stop.
-#[derive(Default)]
-struct Stop {
-    stopped: Mutex<bool>,
-    changed: Condvar,
-}
-
-impl Stop {
-    fn set(&self) {
-        *lock(&self.stopped) = true;
-        self.changed.notify_all();
-    }
-
-    fn is_set(&self) -> bool {
-        *lock(&self.stopped)
-    }
-
-    /// Waits so long, or less if it is to stop; whether it is.
-    fn wait(&self, pause: Duration) -> bool {
-        let waited = self
-            .changed
-            .wait_timeout_while(lock(&self.stopped), pause, |stopped| !*stopped);
-        *waited.expect("nothing panics while it holds this lock").0
-    }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex
-        .lock()
-        .expect("nothing panics while it holds this lock")
-}
-
-impl fmt::Display for Address {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Socket(path) => write!(f, "{}", path.display()),
-            Self::Tcp(address) => write!(f, "http://{address}"),
-        }
-    }
-}
-
 /// Why the admin server cannot listen.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -427,7 +266,8 @@ pub enum Error {
 }
 
 impl Error {
-    fn with_source(&self) -> String {
+    /// Its text and what caused it.
+    pub(super) fn with_source(&self) -> String {
         match self {
             Self::Socket(_, error) | Self::Port(_, error) => format!("{self}: {error}"),
             _ => self.to_string(),

@@ -52,8 +52,8 @@ pub fn watch_signals<T: Send + 'static>(to: Sender<T>, word: fn() -> T) -> Resul
 /// hears that nothing was stored, and the init system starts it again.
 ///
 /// Going on would mean that some part of the way of an event stands still while the process looks
-/// healthy. Threads without a name are `tiny_http`'s: it panics when a client of the admin port
-/// resets its connection, which must not touch the device plane.
+/// healthy. Threads without a name are spared: ours have one, and `tiny_http`'s, which have none,
+/// panic when whoever looks hangs up in the wrong moment. The admin server looks after itself.
 pub(super) fn end_on_panic(answers: Answers) {
     panic::set_hook(Box::new(move |why| {
         let thread = thread::current();
