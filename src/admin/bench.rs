@@ -35,8 +35,8 @@ type Meanwhile = Box<dyn FnMut(&Desk) + Send>;
 
 pub(super) struct Desk {
     committer: Mutex<Committer>,
-    /// How many targets each operation had.
-    pub(super) sizes: Mutex<Vec<usize>>,
+    /// What each operation was about.
+    pub(super) asked: Mutex<Vec<Vec<Seq>>>,
     /// What the dispatcher was told.
     pub(super) told: Mutex<Vec<(String, bool)>>,
     pub(super) live: Mutex<Option<Vec<DestinationState>>>,
@@ -63,8 +63,8 @@ impl Desk {
 impl Office for Arc<Desk> {
     fn operate(&self, operation: Operation) -> Result<Report, Unavailable> {
         if let Operation::Replay(targets) | Operation::Discard(targets) = &operation {
-            let mut sizes = self.sizes.lock().expect("not poisoned");
-            sizes.push(targets.len());
+            let mut asked = self.asked.lock().expect("not poisoned");
+            asked.push(targets.iter().map(|target| target.seq).collect());
         }
         let done = self.step(vec![Work::Operate(operation, ())]).pop();
         if let Some(meanwhile) = &mut *self.meanwhile.lock().expect("not poisoned") {
@@ -108,7 +108,7 @@ impl Bench {
         );
         let desk = Arc::new(Desk {
             committer: Mutex::new(committer.expect("a committer")),
-            sizes: Mutex::default(),
+            asked: Mutex::default(),
             told: Mutex::default(),
             live: Mutex::default(),
             meanwhile: Mutex::default(),
