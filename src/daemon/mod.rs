@@ -2,7 +2,8 @@
 //!
 //! # Guarantees
 //!
-//! - Nothing listens before the store is open and what waits in it is known.
+//! - Nothing listens before the store is open and what waits in it is known. The log says so once
+//!   devices and operators are both served.
 //! - Stopping loses nothing: what was received is committed and answered, attempts in flight have
 //!   [`PATIENCE`] to end, and the last commit makes the next start quick.
 //! - When a thread ends that should not, everybody who waits hears that nothing was stored, and
@@ -10,6 +11,8 @@
 
 use std::fmt;
 use std::io;
+use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -145,7 +148,9 @@ impl Gateway {
             clock: Arc::clone(clock),
         };
         admitter.start(ADMITTERS, crew)?;
+        let addresses = server.addresses();
         crew.spawn("http", move || Ok(server.run()?))?;
+        announce(&addresses, &config.store.path);
         Ok(Self {
             answers,
             asks,
@@ -187,11 +192,16 @@ fn listen(
         ..Limits::default()
     };
     let server = Server::bind(&config.ingest.listen, limits, Arc::clone(clock), to_admit)?;
-    let path = config.store.path.display();
-    for address in server.addresses() {
-        info!("[config] listening on {address}, storing in {path}");
-    }
     Ok(server)
+}
+
+/// Says where devices are served. Whoever waits for these lines may also ask over the admin
+/// socket at once, so they come last.
+fn announce(addresses: &[SocketAddr], store: &Path) {
+    let store = store.display();
+    for address in addresses {
+        info!("[config] listening on {address}, storing in {store}");
+    }
 }
 
 /// What makes the attempts for each destination, and how many of them at once.
