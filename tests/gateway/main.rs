@@ -1,0 +1,13 @@
+//! The everyday promises, asked of the real process: devices, disk, upstream and operator are
+//! real too, on loopback.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod answers;
+mod disk;
+mod log;
+mod outage;
+mod room;
+mod stop;
+mod verdicts;
