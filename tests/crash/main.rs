@@ -1,0 +1,63 @@
+//! The power goes: the real process is killed with SIGKILL under load, started again on the same
+//! store, and so on. Afterwards an oracle outside the process compares what devices were told with
+//! what the upstream got and what an operator is shown.
+//!
+//! There are kills at random, and kills at the points that `gatepost::fault` names, which only
+//! debug builds have.
+//!
+//! - `ROUNDS=100 cargo test --test crash` kills so many times; the default is 10.
+//! - `SEED=n` sends the same events and plans the same kills; where in the program a kill falls is
+//!   up to the machine all the same.
+
+#[expect(
+    dead_code,
+    reason = "crashes need only a part of what the gateway's tests need"
+)]
+#[path = "../common/mod.rs"]
+mod common;
+
+mod fleet;
+mod life;
+mod oracle;
+#[cfg(debug_assertions)]
+mod points;
+
+use common::note;
+use life::Life;
+
+/// So many random kills without a variable that says otherwise.
+const ROUNDS: u64 = 10;
+
+/// The most kills of one store; then another life begins, so that long runs stay small.
+const LONGEST_LIFE: u64 = 20;
+
+#[test]
+fn what_was_acknowledged_survives_every_kill_and_arrives() {
+    let rounds = number("ROUNDS").unwrap_or(ROUNDS);
+    let seed = seed();
+    note(&format!(
+        "repeat with: SEED={seed} ROUNDS={rounds} cargo test --test crash"
+    ));
+    let mut left = rounds;
+    for number in 0.. {
+        let kills = left.min(LONGEST_LIFE);
+        let mut life = Life::new(seed + number);
+        for _ in 0..kills {
+            life.is_cut_short();
+        }
+        life.ends_well();
+        left -= kills;
+        if left == 0 {
+            break;
+        }
+    }
+}
+
+fn seed() -> u64 {
+    number("SEED").unwrap_or(std::process::id().into())
+}
+
+fn number(name: &str) -> Option<u64> {
+    let text = std::env::var(name).ok()?;
+    Some(text.parse().expect("it is a number"))
+}
