@@ -16,7 +16,7 @@
 //! - One writer at a time; the others wait their turn for about one disk sync.
 //! - Memory: about 1.1 × [`CACHE_BYTES`], whatever the backlog.
 //!
-//! The tables and their encodings are in [`schema`], reading in [`read`], writing in [`write`].
+//! The tables and their encodings are in [`schema`], reading in [`read`], writing in [`mod@write`].
 
 use std::fmt;
 use std::fs::{self, File};
