@@ -48,7 +48,7 @@ impl Gateway {
             log,
             folder,
         };
-        let line = gateway.await_line("[admin] listening on http://");
+        let line = gateway.await_line("[config] admin: listening on http://");
         let (_, rest) = line.split_once("http://").expect("an address");
         let address = rest.split(',').next().unwrap_or_default();
         (gateway, address.parse().expect("an address"))
@@ -117,7 +117,8 @@ fn whoever_hangs_up_in_the_wrong_moment_ends_nothing() {
         stream.write_all(b"GET / HTTP/1.1\r\n\r\n").ok()?;
         SockRef::from(&stream).set_linger(Some(Duration::ZERO)).ok()
     };
-    let failed = |line: String| line.contains("[admin] a connection failed");
+    let failed =
+        |line: String| line.contains("[config] a connection to the admin server ended in a panic");
     let hit = (0..5_000).any(|number| {
         assert!(hang_up().is_some(), "it ended after {number}");
         gateway.log.try_iter().any(failed)

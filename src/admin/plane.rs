@@ -93,7 +93,10 @@ impl Plane {
                 None => None,
             };
             if let Some(why) = why {
-                error!("[admin] {} failed, opening it again: {why}", self.address);
+                error!(
+                    "[config] admin: {} failed, opening it again: {why}",
+                    self.address
+                );
             }
             // Closed before it is opened again: closing removes the socket from its path.
             *self.lock() = None;
@@ -103,7 +106,7 @@ impl Plane {
             }
             match self.address.listen() {
                 Ok(listener) => *self.lock() = Some(Arc::new(listener)),
-                Err(error) => warn!("[admin] {}", error.with_source()),
+                Err(error) => warn!("[config] admin: {}", error.with_source()),
             }
             if stop.is_set() {
                 return;

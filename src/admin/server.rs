@@ -69,11 +69,13 @@ impl Server {
             match Plane::open(Address::Tcp(address)) {
                 Ok(plane) => {
                     let address = plane.tcp().unwrap_or(address);
-                    info!("[admin] listening on http://{address}, to look and not to change");
+                    info!(
+                        "[config] admin: listening on http://{address}, to look and not to change"
+                    );
                     planes.push(plane);
                 }
                 Err(error) => warn!(
-                    "[admin] nobody can look at http://{address}, only the command line can: {}",
+                    "[config] admin: nobody can look at http://{address}, only the command line can: {}",
                     error.with_source()
                 ),
             }
@@ -145,7 +147,7 @@ impl Handle {
 fn work(requests: &Receiver<tiny_http::Request>, over_tcp: bool, state: &State) {
     for request in requests {
         if let Err(error) = serve(request, over_tcp, state) {
-            debug!("[admin] an answer was not read: {error}");
+            debug!("[config] admin: an answer was not read: {error}");
         }
     }
 }
@@ -155,7 +157,7 @@ fn serve(mut request: tiny_http::Request, over_tcp: bool, state: &State) -> io::
         // Dropping the request would reserve as many bytes as it promised to send, and a false
         // promise ends the process (tiny_http 0.12, `EqualReader::drop`). So it is never
         // dropped: the connection stays open, unanswered, until its client gives up.
-        warn!("[admin] a request with more than {LONGEST_BODY} bytes is left unanswered");
+        warn!("[config] admin: a request with more than {LONGEST_BODY} bytes is left unanswered");
         std::mem::forget(request);
         return Ok(());
     };
@@ -179,7 +181,7 @@ fn serve(mut request: tiny_http::Request, over_tcp: bool, state: &State) -> io::
     };
     let response = answer(&asked, state);
     debug!(
-        "[admin] {} {} {}",
+        "[config] admin: {} {} {}",
         asked.method,
         asked.path.escape_debug(),
         response.status

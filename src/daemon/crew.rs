@@ -85,3 +85,34 @@ impl Ends {
         self.ended.into_iter().find_map(|(_, result)| result.err())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crossbeam_channel::unbounded;
+
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn an_end_that_came_early_is_not_forgotten() {
+        let (happened, events) = unbounded();
+        let end = |name, result| happened.send(Happened::Ended(name, result));
+        end("commit", Err(Error::Ended("commit"))).expect("it is heard");
+        end("dispatch", Ok(())).expect("it is heard");
+        // Without it a wait for more would not end.
+        drop(happened);
+        let mut ends = Ends::new(events);
+        assert!(ends.wait_for("dispatch", LONG));
+        assert!(ends.wait_for("commit", LONG));
+        assert!(!ends.wait_for("http", LONG));
+        assert!(matches!(ends.error(), Some(Error::Ended("commit"))));
+    }
+
+    #[test]
+    fn a_second_signal_ends_the_wait() {
+        let (happened, events) = unbounded();
+        happened.send(Happened::Signal).expect("it is heard");
+        assert!(!Ends::new(events).wait_for("http", LONG));
+    }
+}
