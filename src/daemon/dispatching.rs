@@ -98,6 +98,10 @@ struct Dispatching {
 impl Dispatching {
     fn run(mut self) -> Result<(), Error> {
         loop {
+            // First, so that nothing is claimed after we were told to stop.
+            while let Ok(ask) = self.wires.asks.try_recv() {
+                self.answer(ask);
+            }
             if !self.send_settlements() {
                 return Ok(());
             }

@@ -164,10 +164,10 @@ impl Gateway {
         self.answers.drain();
         ends.wait_for("http", PATIENCE);
         self.answers.stop();
-        self.admin.stop();
-        ends.wait_for("admin", PATIENCE);
         // A dispatcher that has ended by itself needs no telling.
         let _ = self.asks.send(Ask::Stop(PATIENCE));
+        self.admin.stop();
+        ends.wait_for("admin", PATIENCE);
         ends.wait_for("dispatch", PATIENCE + GRACE);
         let committed = ends.wait_for("commit", PATIENCE);
         match ends.error() {
