@@ -34,6 +34,7 @@
 //! | retry, the third probe | | Charge → up | Charge → up | |
 //! | pause | Spare → paused | Spare → paused | Spare → paused | Spare → paused |
 //! | hold | Spare → held | Spare → held | Spare → held | Spare → held |
+//! | down, the third fall | Charge, window ÷ 2 | | | |
 //! | down | Spare → down | Spare → down | Spare → down | Spare → down |
 //! | retry, pause, hold or down, late | Spare | Spare | Spare | Spare |
 //! | its record is damaged | Dead | Dead | Dead | Dead |
@@ -43,6 +44,9 @@
 //! *The twentieth*: of [`BREAKER`] events judged dead, or that failed too often, with none
 //! delivered between; from then on every such event stays pending, until one is delivered or an
 //! operator says release.
+//!
+//! *The third fall*: of [`SEVERAL`] in a row that the same event brought about, while the
+//! destination took others in between. The event is charged and nothing falls.
 //!
 //! A late success does not end a pause: it was taken before the destination asked for one.
 //! An operator's hold lies on top: the states go on below it, but nothing may be started.
@@ -163,6 +167,8 @@ pub struct Health {
     /// Events that became dead letters since the last success, or would have; at most
     /// [`BREAKER`].
     refused: Vec<Seq>,
+    /// The event that brought it down last, and how often in a row it has.
+    breaker: Option<(Seq, usize)>,
     /// Since when an operator holds it.
     held_by_operator: Option<Moment>,
 }
@@ -185,6 +191,7 @@ impl Health {
             failing: Vec::new(),
             few: 0,
             refused: Vec::new(),
+            breaker: None,
             held_by_operator: None,
         }
     }
@@ -364,17 +371,18 @@ impl Health {
                 let spared = dies && self.is_too_much(ended, late, now);
                 return if spared { Ruling::Spare } else { ruling };
             }
+            (Verdict::Down, Up) if self.breaks_it_again(ended.seq) => {
+                self.window = (self.window / 2).max(1);
+                return Ruling::Charge;
+            }
             (Verdict::Down, _) => {
                 self.few = 0;
                 self.go_down(ended.outcome.to_string(), now, rng);
             }
             (Verdict::Hold, _) => self.fall(Held, ended.outcome.to_string(), HELD_PROBE, now),
             (Verdict::Pause(asked), state) => {
-                self.failures = if state == Paused {
-                    self.failures.saturating_add(1)
-                } else {
-                    1
-                };
+                let before = if state == Paused { self.failures } else { 0 };
+                self.failures = before.saturating_add(1);
                 let backoff = self.policy.pause(self.failures, rng);
                 let asked = asked
                     .and_then(|asked| retry::retry_after(asked, reading, LONGEST_RETRY_AFTER))
@@ -421,6 +429,17 @@ impl Health {
             );
         }
         too_much
+    }
+
+    /// Whether this event has brought an upstream down that takes others, [`SEVERAL`] times in a
+    /// row: one that the other side hangs up on, since it is too large for it, say.
+    fn breaks_it_again(&mut self, seq: Seq) -> bool {
+        let times = match self.breaker {
+            Some((last, times)) if last == seq => times + 1,
+            _ => 1,
+        };
+        self.breaker = Some((seq, times));
+        SEVERAL <= times
     }
 
     fn rise(&mut self, now: Moment) {

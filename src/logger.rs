@@ -43,6 +43,9 @@ impl Logger {
         let mut builder = env_logger::Builder::new();
         builder.filter_level(LevelFilter::Info).parse_default_env();
         builder.format(move |out, record| {
+            if is_indiscreet(record.level(), record.target()) {
+                return Ok(());
+            }
             let text = record.args().to_string();
             let mut repeats = seen.lock().unwrap_or_else(PoisonError::into_inner);
             if !text.starts_with(EXEMPT) && !repeats.is_news(record.level(), &text, clock.moment())
@@ -72,6 +75,15 @@ impl Logger {
             log::log!(level, "{line}");
         }
     }
+}
+
+/// What must not be logged whatever `RUST_LOG` says: the HTTP client and TLS print requests with
+/// their credentials at these levels.
+fn is_indiscreet(level: Level, target: &str) -> bool {
+    Level::Info < level
+        && ["ureq", "rustls"]
+            .iter()
+            .any(|client| target.starts_with(client))
 }
 
 fn priority(level: Level) -> u8 {
@@ -166,6 +178,19 @@ mod tests {
         assert_eq!(repeats.due(at(120)), [(Level::Warn, line)]);
         assert!(repeats.due(at(180)).is_empty());
         assert!(repeats.is_news(Level::Warn, "[store] full", at(181)));
+    }
+
+    #[test]
+    fn no_level_makes_the_client_print_its_credentials() {
+        let rows = [
+            (Level::Trace, "ureq::run", true),
+            (Level::Debug, "ureq_proto::client", true),
+            (Level::Warn, "ureq::pool", false),
+            (Level::Trace, "gatepost::http", false),
+        ];
+        for (level, target, silent) in rows {
+            assert_eq!(is_indiscreet(level, target), silent, "{level} {target}");
+        }
     }
 
     #[test]

@@ -79,7 +79,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (
         "cli",
         &[
-            "admin", "audit", "config", "daemon", "delivery", "demo", "event",
+            "admin", "audit", "config", "daemon", "delivery", "demo", "event", "upstream",
         ],
     ),
     ("main", &["cli"]),

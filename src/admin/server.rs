@@ -75,7 +75,8 @@ impl Server {
                     planes.push(plane);
                 }
                 Err(error) => warn!(
-                    "[config] admin: nobody can look at http://{address}, only the command line can: {}",
+                    "[config] admin: nobody can look at http://{address}, only the \
+                     command line can: {}",
                     error.with_source()
                 ),
             }

@@ -1,22 +1,26 @@
 //! `gatepost check`: is this configuration file right, and what does it mean?
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
 use super::Error;
 use super::text::json;
 use crate::config::{Config, DEFAULT_PATH};
+use crate::daemon;
+use crate::upstream::Http;
 
 /// Check a configuration file and show where events would go.
 ///
 /// Changes nothing and does not need the daemon. Exits with 78 if the file is wrong.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The file to check.
-    #[arg(default_value = DEFAULT_PATH)]
-    file: PathBuf,
+    /// The file to check. Default: /etc/gatepost/gatepost.toml.
+    file: Option<PathBuf>,
+    /// The file to check, said as the other commands say it.
+    #[arg(long, value_name = "FILE", conflicts_with = "file")]
+    config: Option<PathBuf>,
     /// Print one JSON object for programs instead of text for people.
     #[arg(long)]
     json: bool,
@@ -48,27 +52,33 @@ struct Route<'a> {
 
 /// Prints one line for each route.
 pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Error> {
-    let config = Config::load(&args.file)?;
+    let file = args.file.as_ref().or(args.config.as_ref());
+    let file = file.map_or(Path::new(DEFAULT_PATH), PathBuf::as_path);
+    let config = Config::load(file)?;
+    // What the client of a destination would not take must not wait for the start to be said.
+    for destination in &config.destinations {
+        Http::new(destination).map_err(daemon::Error::from)?;
+    }
     if args.json {
-        return Ok(json(&meaning(args, &config), out)?);
+        return Ok(json(&meaning(file, &config), out)?);
     }
     let Meaning {
         file,
         listen,
         store,
         ..
-    } = meaning(args, &config);
+    } = meaning(file, &config);
     writeln!(out, "{file} is right")?;
     writeln!(out, "listens on {}, stores in {store}", listen.join(", "))?;
     writeln!(out, "{config}")?;
     Ok(())
 }
 
-fn meaning<'a>(args: &Args, config: &'a Config) -> Meaning<'a> {
+fn meaning<'a>(file: &Path, config: &'a Config) -> Meaning<'a> {
     let destinations = config.destinations.iter();
     let routes = config.routes.iter();
     Meaning {
-        file: args.file.display().to_string(),
+        file: file.display().to_string(),
         listen: config
             .ingest
             .listen

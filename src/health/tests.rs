@@ -341,3 +341,20 @@ fn a_destination_says_in_words_how_it_is() {
         (paused: HTTP 429, not up for 1.0 min)";
     assert_eq!(world.health.why(world.now + 60 * S), held);
 }
+
+#[test]
+fn an_event_that_breaks_the_connection_each_time_is_charged_in_the_end() {
+    let mut world = World::new();
+    for fall in 1..SEVERAL {
+        let (ruling, change) = world.ends(7, &unreachable_host());
+        assert_eq!(ruling, Ruling::Spare, "{fall}");
+        assert!(change.is_some(), "{fall}");
+        world.until_due();
+        assert_eq!(world.ends(8, &answer(200)).0, Ruling::Delivered, "{fall}");
+    }
+    let (ruling, change) = world.ends(7, &unreachable_host());
+    assert_eq!((ruling, change), (Ruling::Charge, None));
+    // Another event that can't be sent means what it always meant.
+    assert_eq!(world.ends(9, &unreachable_host()).0, Ruling::Spare);
+    assert_eq!(world.health.state(), State::Down);
+}

@@ -19,8 +19,9 @@
 //! The tables and their encodings are in [`schema`], reading in [`read`], writing in [`mod@write`].
 
 use std::fmt;
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
 use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use redb::{Database, ReadableDatabase};
@@ -189,11 +190,16 @@ fn builder() -> redb::Builder {
 
 fn give_birth(path: &Path, newborn: &Path, entropy: u64) -> Result<(), Error> {
     let folder = folder_of(path);
-    fs::create_dir_all(folder).map_err(|error| Error::file(folder, error))?;
+    let mut folders = fs::DirBuilder::new();
+    let made = folders.recursive(true).mode(0o750).create(folder);
+    made.map_err(|error| Error::file(folder, error))?;
     let created = builder().create(newborn);
     fault::point("birth-created");
     let store = Store::finish(created, newborn, entropy)?;
     store.close()?;
+    // Faces and payments are nobody's business but the gateway's and its group's.
+    let closed = fs::set_permissions(newborn, Permissions::from_mode(0o640));
+    closed.map_err(|error| Error::file(newborn, error))?;
     fault::point("birth-before-rename");
     fs::rename(newborn, path).map_err(|error| Error::file(path, error))?;
     let synced = File::open(folder).and_then(|folder| folder.sync_all());
@@ -285,7 +291,11 @@ impl fmt::Display for Error {
         match self {
             Self::Database(_) => f.write_str("the store failed"),
             Self::File { path, .. } => write!(f, "cannot open {}", path.display()),
-            Self::InUse(path) => write!(f, "{} is in use by another process", path.display()),
+            Self::InUse(path) => write!(
+                f,
+                "{} is in use by another process; ask that one with gatepost status, or stop it",
+                path.display()
+            ),
             Self::Missing(path) => write!(f, "there is no store at {}", path.display()),
             Self::Corrupt { table, reason } => write!(f, "damaged record in `{table}`: {reason}"),
             Self::TooNew { found, known } => write!(

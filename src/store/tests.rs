@@ -183,3 +183,13 @@ fn the_oldest_keys_are_forgotten() {
     assert!((100..=102).contains(&kept.len()), "{}", kept.len());
     assert_eq!(kept.last().map(|(seq, _)| *seq), Some(Seq(999)));
 }
+
+#[test]
+fn only_the_gateway_and_its_group_may_read_the_store() {
+    let folder = folder();
+    let path = folder.path().join("deep/events.redb");
+    open(&path);
+    let mode = |path: &Path| fs::metadata(path).expect("there").permissions().mode() & 0o777;
+    assert_eq!(mode(&path), 0o640);
+    assert_eq!(mode(folder_of(&path)) & 0o007, 0);
+}
