@@ -8,7 +8,7 @@ use mio::net::TcpStream;
 
 use super::Limits;
 use super::budget::Held;
-use super::reader::{After, Reader, Stage};
+use super::reader::{After, Reader, Silence, Stage};
 use crate::clock::Moment;
 
 /// How much is read at once while it is not known how much is wanted. What comes after a request
@@ -188,14 +188,20 @@ impl Connection {
 
     /// Whether its sender has been silent for so long that this ends the body.
     pub(super) fn ended_in_silence(&self, now: Moment, limits: &Limits) -> bool {
-        let ends_in_silence = matches!(
-            self.reader.stage(),
-            Stage::Body {
-                ends_in_silence: true,
-                ..
-            }
-        );
-        self.phase == Phase::Reading && ends_in_silence && self.heard + limits.silence <= now
+        let Stage::Body { silence, .. } = self.reader.stage() else {
+            return false;
+        };
+        let end = self.end_of_silence(silence, limits);
+        self.phase == Phase::Reading && end.is_some_and(|end| end <= now)
+    }
+
+    /// When a body is complete if nothing more comes until then.
+    fn end_of_silence(&self, silence: Silence, limits: &Limits) -> Option<Moment> {
+        match silence {
+            Silence::Lost => None,
+            Silence::Complete => Some(self.heard + limits.silence),
+            Silence::Doubtful => Some(self.heard + limits.pause),
+        }
     }
 
     /// The latest that the current stage or phase may last.
@@ -204,18 +210,12 @@ impl Connection {
             Phase::Reading => match self.reader.stage() {
                 Stage::Idle => limits.idle,
                 Stage::Head => limits.head_time,
-                Stage::Body {
-                    seen,
-                    ends_in_silence,
-                } => {
+                Stage::Body { seen, silence } => {
                     let earned = Duration::from_secs(seen / limits.body_rate.max(1));
                     let due = self.since + limits.body_grace.max(earned);
-                    let silent = self.heard + limits.silence;
-                    return Some(if ends_in_silence {
-                        due.min(silent)
-                    } else {
-                        due
-                    });
+                    // No rate is asked of the silence that ends a body.
+                    let silent = self.end_of_silence(silence, limits);
+                    return silent.filter(|_| self.heard <= due).or(Some(due));
                 }
             },
             Phase::Room { .. } => limits.memory_wait,

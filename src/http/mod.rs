@@ -75,10 +75,14 @@ pub struct Limits {
     pub body_grace: Duration,
     /// Bytes per second that a body must have come at, measured over all of it. 1 KiB/s.
     pub body_rate: u64,
-    /// How long nothing may come before a body whose length nobody announced is taken to be
-    /// complete. 2 s: longer than any pause between two packets of one event, shorter than any
-    /// sender waits for its answer.
+    /// How long nothing may come before there is taken to be no body where none was announced, or
+    /// no end of the line after the last chunk. 2 s: shorter than any sender waits for its answer.
     pub silence: Duration,
+    /// How long nothing may come before a body is taken to be complete that has begun and whose
+    /// length nobody announced. 15 s: a lost packet comes again after 1 s, 3 s or 7 s (RFC 6298
+    /// section 2), and half a body must not be acknowledged. Nothing in a body says for certain
+    /// that it is whole; a sender that will not wait for so long closes, and that does.
+    pub pause: Duration,
     /// How long a connection may stay open between requests. 75 s: longer than the slowest known
     /// keep-alive (`ZKTeco`, 60 s).
     pub idle: Duration,
@@ -109,6 +113,7 @@ impl Default for Limits {
             body_grace: Duration::from_secs(30),
             body_rate: 1024,
             silence: Duration::from_secs(2),
+            pause: Duration::from_secs(15),
             idle: Duration::from_secs(75),
             connections: 1024,
             body_memory: 64 * MIB as usize,

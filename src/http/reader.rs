@@ -60,9 +60,20 @@ pub(super) enum Stage {
     Body {
         /// How many bytes of the body have come.
         seen: u64,
-        /// Whether the body is complete if nothing more comes.
-        ends_in_silence: bool,
+        /// What it means if nothing more comes.
+        silence: Silence,
     },
+}
+
+/// What it means if nothing more of a body comes.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Silence {
+    /// Its sender said that there is more.
+    Lost,
+    /// It is complete; there may never have been one.
+    Complete,
+    /// It is complete, or the rest of it is still on its way.
+    Doubtful,
 }
 
 /// A request with what its answer must know.
@@ -146,7 +157,7 @@ impl Reader {
     pub(super) fn end(&mut self) -> Step {
         match self.stage() {
             Stage::Body {
-                ends_in_silence: true,
+                silence: Silence::Complete | Silence::Doubtful,
                 ..
             } => match self.complete() {
                 Step::Complete(complete) => Step::Complete(Complete {
@@ -165,10 +176,11 @@ impl Reader {
             State::Head(_) => Stage::Head,
             State::Body(incoming) => Stage::Body {
                 seen: incoming.body.seen(),
-                ends_in_silence: match &incoming.coding {
-                    Coding::Bytes(_) => false,
-                    Coding::Chunked(chunked) => chunked.is_whole(),
-                    Coding::UntilClose => true,
+                silence: match &incoming.coding {
+                    Coding::Chunked(chunked) if chunked.is_whole() => Silence::Complete,
+                    Coding::UntilClose if incoming.body.seen() == 0 => Silence::Complete,
+                    Coding::UntilClose => Silence::Doubtful,
+                    Coding::Bytes(_) | Coding::Chunked(_) => Silence::Lost,
                 },
             },
         }

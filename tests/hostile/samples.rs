@@ -56,6 +56,7 @@ fn every_sample_arrives_byte_for_byte() {
     for half_close in [false, true] {
         let server = Running::echo(Limits {
             silence: std::time::Duration::from_millis(50),
+            pause: std::time::Duration::from_millis(50),
             ..Limits::default()
         });
         for (name, wire, description) in &samples {

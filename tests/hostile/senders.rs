@@ -243,11 +243,33 @@ fn a_body_until_close_ends_with_the_connection_or_in_silence() {
         server.pass(SECOND);
         assert!(is_silent(&mut waiting));
         say(&mut waiting, sent);
-        server.pass(2 * SECOND);
+        server.pass(if sent.is_empty() { 2 } else { 15 } * SECOND);
         let wanted = wanted.replace("hello", "hellohello");
         assert_eq!(accepted(&mut waiting), wanted.as_bytes());
         closed(&mut waiting, "as it asked for");
     }
+}
+
+#[test]
+fn a_body_until_close_that_has_begun_may_pause_but_not_for_ever() {
+    let server = Running::false_time(limits());
+    let head = "POST /a HTTP/1.0\r\n\r\n";
+    let mut pausing = server.send(format!("{head}be"));
+    let mut dripping = server.send(format!("{head}be"));
+    for (pause, more) in [(10, "gi"), (10, "n "), (9, "end")] {
+        server.pass(pause * SECOND);
+        assert!(is_silent(&mut pausing), "{pause} s before {more:?}");
+        say(&mut pausing, more);
+        say(&mut dripping, more);
+    }
+    server.pass(14 * SECOND);
+    assert!(is_silent(&mut pausing), "14 s are not too long either");
+    say(&mut dripping, "less");
+    server.pass(SECOND);
+    assert_eq!(accepted(&mut pausing), b"begin end");
+    closed(&mut dripping, "43 s at less than its rate");
+    server.next();
+    assert_eq!(server.unseen(), 0);
 }
 
 #[test]
