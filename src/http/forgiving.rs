@@ -6,15 +6,16 @@
 //! become spaces: RFC 9110 section 5.5 demands that or a refusal, and whoever sends the value on
 //! must not be made to send two.
 //!
-//! Nothing is forgiven about lengths; that is decided in [`super::framing`].
+//! Nothing is forgiven about lengths: a line that mentions one and is not plainly a field makes the
+//! head hopeless, since who stands in front of us may see a length there, or none, where we do
+//! not. What a length means is decided in [`super::framing`].
 
-use super::head::{Fault, Head, MOST_HEADERS, begins_with_a_method, position, trimmed};
+use super::head::{Fault, Head, MOST_HEADERS, begins_with_a_method, is_token, position, trimmed};
 use crate::event::Header;
 
 /// Reads a head from its request line to its empty line.
 ///
-/// A header field of its own is also what looks like a continuation but follows none: if that is
-/// a length, not seeing it would lose a body.
+/// A header field of its own is also what looks like a continuation but follows none.
 pub(super) fn read(bytes: &[u8]) -> Result<Head, Fault> {
     let mut lines = bytes.split(|byte| *byte == b'\n');
     let line = request_line(lines.next().unwrap_or_default())?;
@@ -24,6 +25,9 @@ pub(super) fn read(bytes: &[u8]) -> Result<Head, Fault> {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         if line.is_empty() {
             break;
+        }
+        if mentions_a_length(line) && !is_plain(line) {
+            return Err(Fault::Hopeless);
         }
         if may_continue
             && matches!(line[0], b' ' | b'\t')
@@ -101,6 +105,27 @@ fn is_one_zero(number: &[u8]) -> Result<bool, Fault> {
         }
         _ => Err(Fault::Hopeless),
     }
+}
+
+/// Whether nobody can read the line as anything but one field: a name, at most blanks before the
+/// colon, and nothing in the value that some take for the end of the line.
+fn is_plain(line: &[u8]) -> bool {
+    let Some(colon) = position(line, b':') else {
+        return false;
+    };
+    let end = line.iter().position(|byte| !is_token(*byte)).unwrap_or(0);
+    end != 0
+        && trimmed(&line[end..colon]).is_empty()
+        && !line.iter().any(|byte| matches!(byte, b'\r' | 0))
+}
+
+fn mentions_a_length(line: &[u8]) -> bool {
+    [&b"content-length"[..], b"transfer-encoding"]
+        .iter()
+        .any(|name| {
+            let mut places = line.windows(name.len());
+            places.any(|place| place.eq_ignore_ascii_case(name))
+        })
 }
 
 /// A header field, if the line has a colon and a name before it.
@@ -196,10 +221,7 @@ mod tests {
             ),
             ("A:\r\n 2\r\n", &[("A", "2")]),
             (" A: 1\r\n", &[("A", "1")]),
-            (
-                "no colon\r\n Content-Length: 5\r\n",
-                &[("Content-Length", "5")],
-            ),
+            ("no colon\r\n A: 5\r\n", &[("A", "5")]),
             ("A: 1\rB: 2\0\r\n", &[("A", "1 B: 2")]),
             ("A: \u{e44}\u{7f}\r\n", &[("A", "\u{e44}\u{7f}")]),
             ("A: 1\r\n\r\nB: 2\r\n", &[("A", "1")]),
@@ -217,6 +239,41 @@ mod tests {
                 .map(|(name, value)| ((*name).to_owned(), value.as_bytes().to_vec()))
                 .collect();
             assert_eq!(found, wanted, "{fields:?}");
+        }
+    }
+
+    #[test]
+    fn a_length_that_cannot_be_read_is_not_read_over() {
+        let rows: &[&[u8]] = &[
+            b"Content-Length 2\r\n",
+            b"CONTENT-LENGTH\r\n",
+            b": Content-Length: 2\r\n",
+            b"Transfer-Encoding\x0b: chunked\r\n",
+            b"\x0ctransfer-encoding: chunked\r\n",
+            b"Content-Length\0: 2\r\n",
+            b"\rContent-Length: 2\r\n",
+            b"\xc2\xa0Content-Length: 2\r\n",
+            b"A Content-Length: 2\r\n",
+            b" Content-Length: 2\r\n",
+            b"A: 1\r\n Content-Length: 2\r\n",
+            b"A: 1\rContent-Length: 2\r\n",
+            b"A: 1\0Transfer-Encoding: chunked\r\n",
+        ];
+        for line in rows {
+            let shown = String::from_utf8_lossy(line);
+            let head = [b"POST / HTTP/1.1\r\n", *line, b"\r\n"].concat();
+            assert_eq!(read(&head), Err(Fault::Hopeless), "{shown:?}");
+        }
+        let right: &[&[u8]] = &[
+            b"Content-Length : 2\r\n",
+            b"Vary: Content-Length\r\n",
+            b"X-Content-Length: 2 b\xff\r\n",
+            b"A\x0b: 1\r\nlength 2\r\n",
+        ];
+        for line in right {
+            let shown = String::from_utf8_lossy(line);
+            let head = [b"POST / HTTP/1.1\r\n", *line, b"\r\n"].concat();
+            assert!(read(&head).is_ok(), "{shown:?}");
         }
     }
 

@@ -26,7 +26,8 @@ pub(super) struct Head {
 pub(super) enum Fault {
     /// TLS, a binary protocol, a line of JSON: an answer in HTTP would not be understood.
     NotHttp,
-    /// HTTP, but too large, or of another major version, or without a target.
+    /// HTTP, but too large, or of another major version, or without a target, or with a length
+    /// in a line that is no field.
     Hopeless,
 }
 
@@ -191,7 +192,7 @@ pub(super) fn position(bytes: &[u8], wanted: u8) -> Option<usize> {
     bytes.iter().position(|byte| *byte == wanted)
 }
 
-fn is_token(byte: u8) -> bool {
+pub(super) fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 

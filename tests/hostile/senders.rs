@@ -102,6 +102,8 @@ fn contradictory_lengths_are_refused_and_nothing_after_them_is_read() {
         "Content-Length: +2",
         "Content-Length: 2\r\nTransfer-Encoding: chunked",
         "Transfer-Encoding: gzip, chunked",
+        "Content-Length 2",
+        "Content-Length: 2\r\nTransfer-Encoding\u{b}: chunked",
     ];
     for fields in rows {
         let mut stream = server.send(format!("POST /a HTTP/1.1\r\n{fields}\r\n\r\nhi{POST}"));
