@@ -2,8 +2,8 @@
 //!
 //! # Guarantees
 //!
-//! - It never holds more memory than it asked for and was given, so what a head declares costs
-//!   nothing until it comes.
+//! - It never holds more memory than it asked for and was given, and it asks only when bytes are
+//!   here that need it, a little ahead of them: what a head declares costs nothing until it comes.
 //! - A body up to `max_body` is kept whole; of a longer one only its beginning and the hash of all
 //!   that was read.
 
@@ -14,8 +14,11 @@ use crate::event::{Hasher, Oversize};
 /// before always succeeds.
 pub(super) type Room<'a> = &'a mut dyn FnMut(usize) -> bool;
 
-/// The first room of a body whose length is not known.
+/// The first room of a body. After that it doubles, so that few steps lead to a large one.
 const FIRST_ROOM: usize = 4096;
+
+/// The most that is asked for at once, and so the most that is held for bytes that never come.
+const LARGEST_STEP: usize = 1024 * 1024;
 
 /// The body of one request, as far as it has come.
 #[derive(Debug)]
@@ -58,6 +61,14 @@ impl Body {
         true
     }
 
+    /// How many bytes it can take before it asks for more room.
+    pub(super) fn free(&self) -> usize {
+        match self.hasher {
+            Some(_) => usize::MAX,
+            None => self.room.saturating_sub(self.kept.len()),
+        }
+    }
+
     /// The room that it waited for was given.
     pub(super) fn grant(&mut self, room: usize) {
         self.room = room;
@@ -72,7 +83,7 @@ impl Body {
             if self.hasher.is_some() {
                 return taken + self.hash(bytes, limits);
             }
-            let free = self.room - self.kept.len().min(self.room);
+            let free = self.free();
             if free != 0 {
                 taken += self.keep(&bytes[..bytes.len().min(free)]);
             } else if self.seen >= limits.max_body {
@@ -105,11 +116,14 @@ impl Body {
 
     fn next_room(&self, limits: &Limits) -> usize {
         let most = usize::try_from(limits.max_body).unwrap_or(usize::MAX);
-        match self.declared {
-            _ if self.hasher.is_some() => limits.oversize_head.max(1),
-            Some(declared) => usize::try_from(declared).unwrap_or(most),
-            None => self.room.saturating_mul(2).max(FIRST_ROOM).min(most),
+        if self.hasher.is_some() {
+            return limits.oversize_head.max(1);
         }
+        let declared = self
+            .declared
+            .and_then(|declared| usize::try_from(declared).ok());
+        let more = self.room + self.room.clamp(FIRST_ROOM, LARGEST_STEP);
+        more.min(declared.unwrap_or(most)).min(most)
     }
 
     fn keep(&mut self, bytes: &[u8]) -> usize {
@@ -236,6 +250,28 @@ mod tests {
             assert_eq!(kept, all[..100]);
             assert_eq!(oversize.length, declared.unwrap_or(20_000));
             assert_eq!(oversize.digest, Digest::of(&all[..20_000]));
+        }
+    }
+
+    #[test]
+    fn room_is_asked_for_as_bytes_come() {
+        const MIB: usize = 1024 * 1024;
+        let limits = Limits::default();
+        let piece = vec![b'x'; 1024];
+        for declared in [Some(4 * MIB as u64), None] {
+            let mut body = Body::new(declared, &limits);
+            let mut held = 0;
+            while body.seen() < 4 * MIB as u64 {
+                let kept = body.kept.len();
+                body.take(&piece, &limits, &mut |wanted| {
+                    assert!(wanted <= (2 * kept).max(FIRST_ROOM), "{wanted} for {kept}");
+                    assert!(wanted <= kept + LARGEST_STEP, "{wanted} for {kept}");
+                    held = wanted;
+                    true
+                });
+                assert!(body.kept.capacity() <= held, "{kept}");
+            }
+            assert_eq!(held, 4 * MIB, "{declared:?}");
         }
     }
 

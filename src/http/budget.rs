@@ -7,6 +7,8 @@
 //!   delay each other, never the events around them.
 //! - Who waits is served in order, so that many middling bodies cannot keep a large one waiting.
 //!   How long to wait is the caller's decision.
+//! - Who waits keeps what it has, so all may wait for each other. The caller ends that: nobody may
+//!   wait for ever, and what one that gives up had goes to the next.
 
 use std::collections::VecDeque;
 
@@ -21,6 +23,11 @@ pub(super) struct Held {
 }
 
 impl Held {
+    /// Whether it is more than a small body may have.
+    pub(super) fn is_large(self) -> bool {
+        SMALL < self.small + self.large
+    }
+
     /// Whether there is nothing to give back.
     pub(super) fn is_nothing(self) -> bool {
         self == Self::default()
@@ -209,6 +216,26 @@ mod tests {
         budget.forget(2);
         budget.release(first);
         assert_eq!(budget.next().map(|(who, ..)| who), Some(3));
+    }
+
+    #[test]
+    fn all_who_wait_for_each_other_go_on_when_one_gives_up() {
+        let mut budget = Budget::new(4 * MIB, 3 * MIB);
+        let mut held = [Held::default(); 3];
+        for (who, held) in held.iter_mut().enumerate() {
+            assert!(budget.ask(who, held, MIB), "{who}");
+        }
+        for (who, held) in held.iter_mut().enumerate() {
+            assert!(!budget.ask(who, held, 2 * MIB), "{who}");
+        }
+        assert_eq!(budget.next(), None);
+        budget.forget(0);
+        budget.release(held[0]);
+        let (who, second, _) = budget.next().expect("there is room again");
+        assert_eq!(who, 1);
+        assert_eq!(budget.next(), None);
+        budget.release(second);
+        assert_eq!(budget.next().map(|(who, ..)| who), Some(2));
     }
 
     #[test]

@@ -138,6 +138,18 @@ impl Connection {
         idle.then_some(self.since)
     }
 
+    /// Since when its sender has left us waiting for more of a body that holds large memory; none
+    /// if it is not its sender that we wait for.
+    pub(super) fn stalled_since(&self) -> Option<Moment> {
+        let stalled = self.phase == Phase::Reading
+            && self.held.is_large()
+            && matches!(self.reader.stage(), Stage::Body { .. })
+            && self.rest.is_empty()
+            && !self.granted
+            && !self.is_readable();
+        stalled.then_some(self.heard)
+    }
+
     /// Whether it has something to do without the kernel saying so.
     pub(super) fn has_work(&self) -> bool {
         match self.phase {
@@ -228,10 +240,9 @@ impl Connection {
 
     /// Reads once, as much as the reader can use.
     pub(super) fn hear(&mut self, scratch: &mut [u8]) -> Heard {
-        let most = match (self.phase, self.reader.wanted()) {
-            (Phase::Lingering, _) => scratch.len(),
-            (_, Some(left)) => usize::try_from(left).unwrap_or(usize::MAX),
-            (_, None) => USUAL_READ,
+        let most = match self.phase {
+            Phase::Lingering => scratch.len(),
+            _ => self.reader.wanted(USUAL_READ),
         };
         let most = most.min(scratch.len());
         match self.stream.read(&mut scratch[..most]) {

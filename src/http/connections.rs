@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use super::answers::Shared;
 use super::connection::Connection;
@@ -82,6 +83,15 @@ impl Connections {
         most_dispensable(idle)
     }
 
+    /// Whose large body has to go when others need its memory: the one whose sender has been silent
+    /// longest, if that is at least `time`.
+    pub(super) fn most_silent(&self, now: Moment, time: Duration) -> Option<usize> {
+        let stalled = self
+            .iter()
+            .filter_map(|(slot, connection)| Some((connection.stalled_since()?, slot)));
+        most_silent(stalled, now, time)
+    }
+
     fn count(&self) {
         self.shared.open.store(self.len(), Ordering::Relaxed);
     }
@@ -94,6 +104,16 @@ fn most_dispensable(idle: impl Iterator<Item = (usize, Moment, usize)>) -> Optio
         .map(|(_, _, slot)| slot)
 }
 
+/// The slot that was heard least lately, if that was at least `time` ago.
+fn most_silent(
+    stalled: impl Iterator<Item = (Moment, usize)>,
+    now: Moment,
+    time: Duration,
+) -> Option<usize> {
+    let (heard, slot) = stalled.min()?;
+    (heard + time <= now).then_some(slot)
+}
+
 /// An IPv4 sender is the same one on a socket for both families.
 fn address(connection: &Connection) -> IpAddr {
     connection.peer.ip().to_canonical()
@@ -101,8 +121,6 @@ fn address(connection: &Connection) -> IpAddr {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     #[test]
@@ -120,6 +138,22 @@ mod tests {
         ];
         for (idle, wanted) in rows {
             assert_eq!(most_dispensable(idle.iter().copied()), *wanted, "{idle:?}");
+        }
+    }
+
+    #[test]
+    fn who_was_heard_least_lately_is_the_most_silent() {
+        type Row<'a> = (&'a [(Moment, usize)], Option<usize>);
+        let at = |seconds| Moment::at(Duration::from_secs(seconds));
+        let rows: &[Row<'_>] = &[
+            (&[], None),
+            (&[(at(6), 0), (at(7), 1)], None),
+            (&[(at(6), 0), (at(5), 1)], Some(1)),
+            (&[(at(3), 0), (at(1), 1), (at(2), 2)], Some(1)),
+        ];
+        for (stalled, wanted) in rows {
+            let found = most_silent(stalled.iter().copied(), at(9), Duration::from_secs(4));
+            assert_eq!(found, *wanted, "{stalled:?}");
         }
     }
 }

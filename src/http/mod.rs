@@ -91,9 +91,13 @@ pub struct Limits {
     /// Bytes of bodies in memory over all connections, until they are answered. 64 MiB. A quarter
     /// is kept for bodies up to 64 KiB; the rest is never less than [`Limits::max_body`].
     pub body_memory: usize,
-    /// How long a body may wait, unread, for its part of [`Limits::body_memory`] before it is
-    /// refused. 10 s: the strictest senders wait that long for an answer.
+    /// How long a body may wait, unread, for more of [`Limits::body_memory`]. 10 s: the strictest
+    /// senders wait that long for an answer. Then another one is refused whose sender has been
+    /// silent for [`Limits::stalled`], or itself.
     pub memory_wait: Duration,
+    /// How long the sender of a body above 64 KiB must have been silent to be refused in favour of
+    /// one that waits for memory. 5 s: a packet that was lost once or twice is here by then.
+    pub stalled: Duration,
     /// How long a sender may take to read its answer. 30 s: an answer fits into one packet.
     pub answer_time: Duration,
     /// How long a closed connection is still read, so that unread bytes do not turn into a reset
@@ -118,6 +122,7 @@ impl Default for Limits {
             connections: 1024,
             body_memory: 64 * MIB as usize,
             memory_wait: Duration::from_secs(10),
+            stalled: Duration::from_secs(5),
             answer_time: Duration::from_secs(30),
             linger: Duration::from_secs(2),
         }

@@ -186,14 +186,19 @@ impl Reader {
         }
     }
 
-    /// How many bytes the current body is known to need, if that is known.
-    pub(super) fn wanted(&self) -> Option<u64> {
+    /// How many bytes it can use at once: `usual` as long as it does not know better.
+    ///
+    /// At most `usual` more than the body has room for: what is read and must wait is not counted.
+    pub(super) fn wanted(&self, usual: usize) -> usize {
         match &self.state {
             State::Body(incoming) => match incoming.coding {
-                Coding::Bytes(left) => Some(left),
-                _ => None,
+                Coding::Bytes(left) => {
+                    let left = usize::try_from(left).unwrap_or(usize::MAX);
+                    left.min(incoming.body.free().max(usual))
+                }
+                _ => usual,
             },
-            State::Head(_) => None,
+            State::Head(_) => usual,
         }
     }
 
@@ -270,7 +275,8 @@ impl Incoming {
         limits: &Limits,
         room: Room<'_>,
     ) -> (usize, Result<Whole, Step>) {
-        if !self.body.has_room(limits, room) {
+        let is_needed = !input.is_empty() || self.owes_continue;
+        if is_needed && !self.body.has_room(limits, room) {
             return (0, Ok(Whole::No(Step::Room)));
         }
         if std::mem::take(&mut self.owes_continue) && input.is_empty() {

@@ -176,13 +176,28 @@ impl Loop {
         let Some(connection) = self.connections.get(slot) else {
             return;
         };
+        // The end of another one may have helped it meanwhile.
+        if connection.due.is_none_or(|due| now < due) {
+            return;
+        }
         match connection.phase {
             Phase::Reading if connection.ended_in_silence(now, &self.limits) => {
                 let step = connection.reader.end();
                 self.follow(slot, step);
             }
-            Phase::Room { .. } => self.refuse(slot),
+            Phase::Room { .. } => self.end_wait(slot),
             _ => self.close(slot),
+        }
+    }
+
+    /// Somebody has waited for memory as long as it may. Who leaves large memory unused makes room
+    /// for it; if nobody does, it is refused itself.
+    fn end_wait(&mut self, slot: usize) {
+        while let Some(connection) = self.connections.get(slot)
+            && matches!(connection.phase, Phase::Room { .. })
+        {
+            let silent = self.connections.most_silent(self.now, self.limits.stalled);
+            self.refuse(silent.unwrap_or(slot));
         }
     }
 

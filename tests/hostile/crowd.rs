@@ -8,7 +8,9 @@ use std::time::Duration;
 use gatepost::http::Limits;
 
 use crate::senders::limits;
-use crate::wire::{PATIENCE, POST, Running, accepted, closed, echo, is_silent, refused, say};
+use crate::wire::{
+    PATIENCE, POST, Running, accepted, answer, closed, echo, is_silent, refused, say,
+};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -178,15 +180,21 @@ fn large(length: usize) -> String {
     format!("POST /a HTTP/1.1\r\nContent-Length: {length}\r\n\r\n")
 }
 
+/// The most of a large body, so that it holds the memory for all of it.
+fn most() -> String {
+    large(150_000) + &"x".repeat(140_000)
+}
+
 #[test]
 fn large_uploads_wait_for_memory_and_small_events_do_not() {
     let server = Running::by_hand(narrow());
-    let mut slow: Vec<TcpStream> = (0..2).map(|_| server.send(large(150_000))).collect();
-    server.pass(Duration::ZERO);
+    let mut slow: Vec<TcpStream> = (0..2).map(|_| server.send(most())).collect();
+    let_read(&server);
     let mut third = server.send(large(150_000));
     third
         .write_all(&vec![b'x'; 150_000])
         .expect("the kernel takes it");
+    let_read(&server);
     server.pass(9 * SECOND);
     assert_eq!(server.unseen(), 0);
     for _ in 0..3 {
@@ -206,28 +214,109 @@ fn large_uploads_wait_for_memory_and_small_events_do_not() {
 #[test]
 fn who_waits_for_memory_too_long_is_refused() {
     let server = Running::by_hand(narrow());
-    let _slow: Vec<TcpStream> = (0..2).map(|_| server.send(large(150_000))).collect();
-    server.pass(Duration::ZERO);
-    let mut third = server.send(large(150_000));
-    server.pass(9 * SECOND);
-    assert!(is_silent(&mut third));
-    server.pass(SECOND);
+    let mut slow: Vec<TcpStream> = (0..2).map(|_| server.send(most())).collect();
+    let_read(&server);
+    let mut third = server.send(most());
+    let_read(&server);
+    for second in 0..10 {
+        assert!(is_silent(&mut third), "{second}");
+        for slow in &mut slow {
+            say(slow, "x");
+        }
+        server.pass(SECOND);
+    }
     third.shutdown(Shutdown::Write).expect("it is open");
     refused(&mut third, "10 s without memory");
+    assert!(slow.iter_mut().all(is_silent));
+}
+
+#[test]
+fn who_has_been_silent_longest_makes_room_for_who_waits() {
+    let server = Running::by_hand(narrow());
+    let mut first = server.send(most());
+    let_read(&server);
+    server.pass(SECOND);
+    let mut second = server.send(most());
+    let_read(&server);
+    server.pass(SECOND);
+    say(&mut first, "x");
+    let body = "x".repeat(150_000);
+    let mut third = server.send(large(150_000) + &body);
+    let_read(&server);
+    server.pass(9 * SECOND);
+    assert!(is_silent(&mut first) && is_silent(&mut second));
+    server.pass(SECOND);
+    let (ticket, request) = server.next();
+    server.answers.send(vec![(ticket, echo(&request))]);
+    assert_eq!(accepted(&mut third), body.as_bytes());
+    second.shutdown(Shutdown::Write).expect("it is open");
+    refused(&mut second, "11 s of silence");
+    say(&mut first, &body[140_001..]);
+    let (_, request) = server.next();
+    assert_eq!(request.body, body.as_bytes());
+}
+
+#[test]
+fn what_is_declared_and_does_not_come_costs_nothing() {
+    let server = Running::by_hand(narrow());
+    let chunked = "POST /a HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n30d40\r\nx";
+    let mut boasting: Vec<TcpStream> = (0..20).map(|_| server.send(large(200_000) + "x")).collect();
+    boasting.extend((0..20).map(|_| server.send(chunked)));
+    let_read(&server);
+    for _ in 0..3 {
+        let body = "x".repeat(150_000);
+        let mut honest = server.send(large(150_000) + &body);
+        let (ticket, request) = server.next();
+        server.answers.send(vec![(ticket, echo(&request))]);
+        assert_eq!(accepted(&mut honest), body.as_bytes());
+    }
+    assert!(boasting.iter_mut().all(is_silent));
+}
+
+#[test]
+fn large_bodies_that_each_wait_for_more_do_not_block_each_other() {
+    let server = Running::by_hand(narrow());
+    let half = "x".repeat(70_000);
+    let mut streams: Vec<TcpStream> = (0..4)
+        .map(|_| server.send(large(150_000) + &half))
+        .collect();
+    let_read(&server);
+    for stream in &mut streams {
+        say(stream, "x".repeat(80_000));
+    }
+    let_read(&server);
+    let mut whole = 0;
+    for _ in 0..4 {
+        server.pass(10 * SECOND);
+        for batch in server.batches.try_iter() {
+            whole += batch.len();
+            let echoes = batch
+                .iter()
+                .map(|(ticket, request)| (*ticket, echo(request)));
+            server.answers.send(echoes.collect());
+        }
+    }
+    assert!(1 < whole, "{whole} of 4");
+    for stream in &mut streams {
+        let (head, _) = answer(stream);
+        let is_accepted = head.starts_with("HTTP/1.1 202 ");
+        assert!(is_accepted || head.starts_with("HTTP/1.1 503 "), "{head}");
+    }
 }
 
 #[test]
 fn the_time_of_a_body_stands_still_while_it_waits_for_memory() {
     let server = Running::by_hand(narrow());
-    let mut slow: Vec<TcpStream> = (0..2).map(|_| server.send(large(150_000))).collect();
-    server.pass(Duration::ZERO);
-    let mut third = server.send(large(150_000));
+    let mut slow: Vec<TcpStream> = (0..2).map(|_| server.send(most())).collect();
+    let_read(&server);
+    let mut third = server.send(large(150_000) + &"x".repeat(70_000));
+    let_read(&server);
     server.pass(9 * SECOND);
     drop(slow.pop());
-    server.pass(29 * SECOND);
-    assert!(is_silent(&mut third), "29 of 38 s count");
+    server.pass(67 * SECOND);
+    assert!(is_silent(&mut third), "67 of 76 s count");
     server.pass(SECOND);
-    closed(&mut third, "30 s without a byte");
+    closed(&mut third, "70 000 bytes in 68 s");
 }
 
 #[test]
@@ -245,7 +334,7 @@ fn the_memory_of_a_body_is_free_once_it_is_answered_even_if_its_sender_has_left(
     }
     server.wait_for_connections(0);
     let mut third = server.send(large(150_000) + &body);
-    server.pass(Duration::ZERO);
+    let_read(&server);
     assert_eq!(server.unseen(), 0, "both bodies are still in memory");
     for (ticket, request) in gone {
         server.answers.send(vec![(ticket, echo(&request))]);
@@ -253,6 +342,13 @@ fn the_memory_of_a_body_is_free_once_it_is_answered_even_if_its_sender_has_left(
     let (ticket, request) = server.next();
     server.answers.send(vec![(ticket, echo(&request))]);
     assert_eq!(accepted(&mut third).len(), 150_000);
+}
+
+/// Gives the server the turns that it needs to read some 100 kB of everybody.
+fn let_read(server: &Running) {
+    for _ in 0..10 {
+        server.pass(Duration::ZERO);
+    }
 }
 
 const INSIDE: &str = "GATEPOST_TEST_INSIDE";
