@@ -1,6 +1,6 @@
 //! Lets senders in, as many as there is room for.
 //!
-//! With all connections taken, an idle one makes room: see
+//! With all connections taken, some of them by requests whose senders have left unanswered, an idle one makes room: see
 //! [`super::connections::Connections::most_dispensable`]. When none is idle the new sender waits
 //! in the kernel's backlog. Running out of file descriptors is the same, found out differently.
 
@@ -49,7 +49,9 @@ impl Loop {
 
     /// Lets one sender in. False if there is no room for it.
     fn accept_one(&mut self, index: usize) -> bool {
-        let is_full = self.connections.len() >= self.limits.connections;
+        // A request stays when its sender leaves, or who comes and goes could pile them up.
+        let taken = self.connections.len() + self.orphans.len();
+        let is_full = taken >= self.limits.connections;
         let dispensable = if is_full {
             self.connections.most_dispensable()
         } else {

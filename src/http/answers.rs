@@ -53,8 +53,8 @@ impl Answers {
     /// Sends each answer to the request that waits for it. An answer that nobody waits for, since
     /// its sender has left or was answered, is dropped.
     ///
-    /// Every request needs its answer, even when its sender has left: only then is the memory of
-    /// its body given to others. One call for a whole batch is one wake of the loop.
+    /// Every request needs its answer, even when its sender has left: only then are its memory and
+    /// its place among the connections given to others. One call for a whole batch is one wake of the loop.
     pub fn send(&self, answers: Vec<(Ticket, Answer)>) {
         // The loop has ended when this fails, and with it all connections.
         _ = self.queue.send(answers);

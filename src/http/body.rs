@@ -10,7 +10,7 @@
 use super::Limits;
 use crate::event::{Hasher, Oversize};
 
-/// Asks for so many bytes in all for this body; false means to wait for them. Asking for less than
+/// Asks for so many bytes in all; false means to wait for them. Asking for less than
 /// before always succeeds.
 pub(super) type Room<'a> = &'a mut dyn FnMut(usize) -> bool;
 
@@ -53,7 +53,8 @@ impl Body {
     pub(super) fn has_room(&mut self, limits: &Limits, room: Room<'_>) -> bool {
         if self.room == 0 {
             let wanted = self.next_room(limits);
-            if !room(wanted) {
+            // Of a body that has no bytes none have to be kept.
+            if wanted != 0 && !room(wanted) {
                 return false;
             }
             self.room = wanted;

@@ -1,9 +1,9 @@
-//! Who may hold how much of the memory for bodies, and who waits for it.
+//! Who may hold how much of the memory for requests, and who waits for it.
 //!
 //! # Guarantees
 //!
 //! - All that is held together never exceeds the budget.
-//! - A body up to [`SMALL`] draws first from a part that larger ones cannot use: slow large uploads
+//! - A request up to [`SMALL`] draws first from a part that larger ones cannot use: slow large uploads
 //!   delay each other, never the events around them.
 //! - Who waits is served in order, so that many middling bodies cannot keep a large one waiting.
 //!   How long to wait is the caller's decision.
@@ -12,10 +12,10 @@
 
 use std::collections::VecDeque;
 
-/// The largest body that counts as small: all known events without a picture.
+/// The largest request that counts as small: all known events without a picture.
 pub(super) const SMALL: usize = 64 * 1024;
 
-/// What one body holds. Must go back by [`Budget::release`].
+/// What one request holds. Must go back by [`Budget::release`].
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(super) struct Held {
     small: usize,
@@ -23,7 +23,7 @@ pub(super) struct Held {
 }
 
 impl Held {
-    /// Whether it is more than a small body may have.
+    /// Whether it is more than a small request may have.
     pub(super) fn is_large(self) -> bool {
         SMALL < self.small + self.large
     }
@@ -42,7 +42,7 @@ struct Waiter {
     wanted: usize,
 }
 
-/// The memory for bodies.
+/// The memory for requests.
 #[derive(Debug)]
 pub(super) struct Budget {
     /// What is left of the part for small bodies.
@@ -54,8 +54,8 @@ pub(super) struct Budget {
 }
 
 impl Budget {
-    /// A budget of `bytes`, a quarter of them for small bodies; but never so little that the
-    /// longest body would not fit into the rest.
+    /// A budget of `bytes`, a quarter of them for small requests; but never so little that the
+    /// longest one would not fit into the rest.
     pub(super) fn new(bytes: usize, longest: usize) -> Self {
         let small = (bytes / 4).max(SMALL);
         Self {

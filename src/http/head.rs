@@ -41,6 +41,26 @@ pub(super) const MOST_HEADERS: usize = 256;
 /// How many header fields httparse is given room for; heads with more go the other way.
 const USUAL_HEADERS: usize = 48;
 
+/// What a header field costs beside its bytes: its place in the list, and what an allocator adds
+/// to its two pieces.
+const HEADER_COST: usize = size_of::<Header>() + 2 * 16;
+
+impl Head {
+    /// How many bytes of memory it takes, about.
+    pub(super) fn cost(&self) -> usize {
+        let fields = self.headers.iter().map(|header| {
+            let Header { name, value } = header;
+            HEADER_COST + name.len() + value.len()
+        });
+        self.method.len() + self.target.len() + fields.sum::<usize>()
+    }
+
+    /// The most that a head of so many bytes can cost.
+    pub(super) const fn highest_cost(bytes: usize) -> usize {
+        bytes + MOST_HEADERS * HEADER_COST
+    }
+}
+
 /// The beginning of a head. Empty between requests, and then it owns no memory.
 #[derive(Debug, Default)]
 pub(super) struct Partial {

@@ -47,6 +47,7 @@ use std::time::Duration;
 use crossbeam_channel::Sender;
 
 pub use self::answers::Answers;
+use self::head::Head;
 use self::server::Loop;
 use crate::clock::Clock;
 use crate::event::Request;
@@ -86,16 +87,18 @@ pub struct Limits {
     /// How long a connection may stay open between requests. 75 s: longer than the slowest known
     /// keep-alive (`ZKTeco`, 60 s).
     pub idle: Duration,
-    /// How many connections may be open. 1024.
+    /// How many connections may be open, with the requests not yet answered whose senders have
+    /// left. 1024.
     pub connections: usize,
-    /// Bytes of bodies in memory over all connections, until they are answered. 64 MiB. A quarter
-    /// is kept for bodies up to 64 KiB; the rest is never less than [`Limits::max_body`].
+    /// Bytes of requests in memory over all connections, heads included, from the end of the head
+    /// until they are answered, whether or not their senders are still there. 64 MiB. A quarter is
+    /// kept for requests up to 64 KiB; the rest is never less than one request needs.
     pub body_memory: usize,
-    /// How long a body may wait, unread, for more of [`Limits::body_memory`]. 10 s: the strictest
+    /// How long a request may wait, unread, for more of [`Limits::body_memory`]. 10 s: the strictest
     /// senders wait that long for an answer. Then another one is refused whose sender has been
     /// silent for [`Limits::stalled`], or itself.
     pub memory_wait: Duration,
-    /// How long the sender of a body above 64 KiB must have been silent to be refused in favour of
+    /// How long the sender of a request above 64 KiB must have been silent to be refused in favour of
     /// one that waits for memory. 5 s: a packet that was lost once or twice is here by then.
     pub stalled: Duration,
     /// How long a sender may take to read its answer. 30 s: an answer fits into one packet.
@@ -126,6 +129,14 @@ impl Default for Limits {
             answer_time: Duration::from_secs(30),
             linger: Duration::from_secs(2),
         }
+    }
+}
+
+impl Limits {
+    /// The most memory that one request takes.
+    fn longest_request(&self) -> usize {
+        let body = usize::try_from(self.max_body).unwrap_or(usize::MAX);
+        body.saturating_add(Head::highest_cost(self.head_bytes))
     }
 }
 

@@ -34,6 +34,10 @@ enum State {
 #[derive(Debug)]
 struct Incoming {
     head: Head,
+    /// What the head takes of the memory for requests, beside the body.
+    cost: usize,
+    /// Whether it was given that. Until then nothing of the body is read.
+    has_cost: bool,
     after: After,
     /// The sender must be told to go on, unless it does so by itself.
     owes_continue: bool,
@@ -145,10 +149,11 @@ impl Reader {
         }
     }
 
-    /// The memory that the body waited for is there, so many bytes in all.
+    /// The memory that the request waited for is there, so many bytes in all.
     pub(super) fn grant(&mut self, room: usize) {
         if let State::Body(incoming) = &mut self.state {
-            incoming.body.grant(room);
+            incoming.has_cost = true;
+            incoming.body.grant(room.saturating_sub(incoming.cost));
         }
     }
 
@@ -218,21 +223,14 @@ impl Reader {
             After::Nothing
         };
         let (coding, declared) = match framing.length {
-            Length::None => {
-                let incoming = Incoming {
-                    head,
-                    after,
-                    owes_continue: false,
-                    coding: Coding::Bytes(0),
-                    body: Body::new(Some(0), limits),
-                };
-                return (0, incoming.complete(self.peer));
-            }
+            Length::None => (Coding::Bytes(0), Some(0)),
             Length::Bytes(bytes) => (Coding::Bytes(bytes), Some(bytes)),
             Length::Chunked => (Coding::Chunked(Chunked::new()), None),
             Length::UntilClose => (Coding::UntilClose, None),
         };
         let mut incoming = Incoming {
+            cost: head.cost(),
+            has_cost: false,
             head,
             after,
             owes_continue: framing.wants_continue,
@@ -275,8 +273,11 @@ impl Incoming {
         limits: &Limits,
         room: Room<'_>,
     ) -> (usize, Result<Whole, Step>) {
+        let cost = self.cost;
+        self.has_cost = self.has_cost || room(cost);
+        let room: Room<'_> = &mut |wanted| room(cost + wanted);
         let is_needed = !input.is_empty() || self.owes_continue;
-        if is_needed && !self.body.has_room(limits, room) {
+        if !self.has_cost || (is_needed && !self.body.has_room(limits, room)) {
             return (0, Ok(Whole::No(Step::Room)));
         }
         if std::mem::take(&mut self.owes_continue) && input.is_empty() {

@@ -207,8 +207,8 @@ impl Loop {
             return;
         };
         match connection.phase {
-            // The body is still in somebody's hands, so its memory is not free yet.
-            Phase::Waiting(Waiting { number, .. }) if !connection.held.is_nothing() => {
+            // The request is still in somebody's hands, so its memory is not free yet.
+            Phase::Waiting(Waiting { number, .. }) => {
                 self.orphans.insert(number, connection.held);
             }
             _ => self.budget.release(connection.held),

@@ -51,7 +51,7 @@ pub(super) struct Loop {
     pub(super) requests: Sender<Vec<(Ticket, Request)>>,
     pub(super) connections: Connections,
     pub(super) budget: Budget,
-    /// What the bodies hold whose senders left before they were answered.
+    /// What the requests hold whose senders left before they were answered.
     pub(super) orphans: HashMap<u64, Held>,
     /// Connections with something to do in the next turn.
     pub(super) ready: Vec<usize>,
@@ -90,7 +90,7 @@ impl Loop {
                 source,
             })?);
         }
-        let longest = usize::try_from(limits.max_body).unwrap_or(usize::MAX);
+        let longest = limits.longest_request();
         Ok(Self {
             poll,
             listeners,

@@ -5,7 +5,8 @@ use std::net::{Shutdown, TcpStream};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use gatepost::http::Limits;
+use gatepost::event::Request;
+use gatepost::http::{Limits, Ticket};
 
 use crate::senders::limits;
 use crate::wire::{
@@ -313,6 +314,7 @@ fn the_time_of_a_body_stands_still_while_it_waits_for_memory() {
     let_read(&server);
     server.pass(9 * SECOND);
     drop(slow.pop());
+    let_read(&server);
     server.pass(67 * SECOND);
     assert!(is_silent(&mut third), "67 of 76 s count");
     server.pass(SECOND);
@@ -342,6 +344,85 @@ fn the_memory_of_a_body_is_free_once_it_is_answered_even_if_its_sender_has_left(
     let (ticket, request) = server.next();
     server.answers.send(vec![(ticket, echo(&request))]);
     assert_eq!(accepted(&mut third).len(), 150_000);
+}
+
+/// A request whose sender resets the connection once it was handed on.
+fn leave_behind(server: &Running, request: &str) -> (Ticket, Request) {
+    let stream = server.send(POST.to_owned() + request);
+    let (ticket, first) = server.next();
+    server.answers.send(vec![(ticket, echo(&first))]);
+    let left = server.next();
+    // An answer that nobody has read makes this a reset.
+    drop(stream);
+    server.wait_for_connections(0);
+    left
+}
+
+#[test]
+fn heads_are_counted_until_they_are_answered_even_if_their_senders_have_left() {
+    let server = Running::by_hand(Limits {
+        head_bytes: 32 * 1024,
+        max_body: 1000,
+        body_memory: 0,
+        ..limits()
+    });
+    let long = format!("GET /{} HTTP/1.1\r\n\r\n", "x".repeat(30_000));
+    // Two fit into the part for small ones, one or two into the rest.
+    let mut left = vec![leave_behind(&server, &long), leave_behind(&server, &long)];
+    let mut streams: Vec<TcpStream> = (0..3).map(|_| server.send(&long)).collect();
+    let_read(&server);
+    let under_way = server.unseen();
+    assert!(under_way < 3, "{under_way} of 3");
+    for (ticket, request) in left.drain(..) {
+        server.answers.send(vec![(ticket, echo(&request))]);
+    }
+    let_read(&server);
+    assert_eq!(server.unseen(), 3 - under_way);
+    server.answers.refuse_all();
+    for stream in &mut streams {
+        assert!(answer(stream).0.starts_with("HTTP/1.1 503 "));
+    }
+}
+
+#[test]
+fn who_waits_for_memory_for_a_head_too_long_is_refused() {
+    let server = Running::by_hand(Limits {
+        head_bytes: 32 * 1024,
+        max_body: 1000,
+        body_memory: 0,
+        ..limits()
+    });
+    let long = format!("GET /{} HTTP/1.1\r\n\r\n", "x".repeat(30_000));
+    let mut streams: Vec<TcpStream> = (0..5).map(|_| server.send(&long)).collect();
+    let_read(&server);
+    let under_way = server.unseen();
+    assert!(under_way < 5, "{under_way} of 5");
+    server.pass(10 * SECOND);
+    assert_eq!(server.unseen(), 0);
+    let silent = streams.iter_mut().map(is_silent);
+    let silent = silent.filter(|silent| *silent).count();
+    assert_eq!(silent, under_way, "the others were answered");
+}
+
+#[test]
+fn requests_whose_senders_have_left_count_as_connections() {
+    let server = Running::by_hand(Limits {
+        connections: 2,
+        ..limits()
+    });
+    let mut left = vec![leave_behind(&server, POST), leave_behind(&server, POST)];
+    let mut third = server.connect();
+    say(&mut third, POST);
+    for _ in 0..3 {
+        server.answers.send(Vec::new());
+        assert!(is_silent(&mut third));
+    }
+    assert_eq!(server.answers.open_connections(), 0);
+    let (ticket, request) = left.remove(0);
+    server.answers.send(vec![(ticket, echo(&request))]);
+    let (ticket, request) = server.next();
+    server.answers.send(vec![(ticket, echo(&request))]);
+    assert_eq!(accepted(&mut third), b"hi");
 }
 
 /// Gives the server the turns that it needs to read some 100 kB of everybody.
