@@ -187,10 +187,7 @@ fn listen(
     clock: &Arc<dyn Clock>,
     to_admit: Sender<Vec<(Ticket, Request)>>,
 ) -> Result<Server, Error> {
-    let limits = Limits {
-        max_body: config.ingest.max_body,
-        ..Limits::default()
-    };
+    let limits = Limits::with_max_body(config.ingest.max_body);
     let server = Server::bind(&config.ingest.listen, limits, Arc::clone(clock), to_admit)?;
     Ok(server)
 }

@@ -68,7 +68,7 @@ pub struct Limits {
     /// How much is kept of a longer body. 4 KiB: enough to see who sent what.
     pub oversize_head: usize,
     /// How much of a longer body is read and hashed before it is answered and its connection
-    /// closed. 8 × [`Limits::max_body`]: a sender that hears no answer sends the same again, so
+    /// closed. 128 MiB, or 8 × [`Limits::max_body`] with [`Limits::with_max_body`]: a sender that hears no answer sends the same again, so
     /// reading a few minutes of video is cheaper than hanging up on it for ever.
     pub oversize_read: u64,
     /// How long a body may take before [`Limits::body_rate`] is asked of it. 30 s: senders on
@@ -91,8 +91,10 @@ pub struct Limits {
     /// left. 1024.
     pub connections: usize,
     /// Bytes of requests in memory over all connections, heads included, from the end of the head
-    /// until they are answered, whether or not their senders are still there. 64 MiB. A quarter is
-    /// kept for requests up to 64 KiB; the rest is never less than one request needs.
+    /// until they are answered, whether or not their senders are still there. 64 MiB;
+    /// [`Limits::with_max_body`] raises it to 4/3 of the longest request. A quarter, and at least
+    /// 64 KiB, is kept for requests up to 64 KiB. The rest holds the longest request in any case:
+    /// a number too small for that is exceeded.
     pub body_memory: usize,
     /// How long a request may wait, unread, for more of [`Limits::body_memory`]. 10 s: the strictest
     /// senders wait that long for an answer. Then another one is refused whose sender has been
@@ -106,6 +108,29 @@ pub struct Limits {
     /// How long a closed connection is still read, so that unread bytes do not turn into a reset
     /// that destroys the answer on its way. 2 s. Source: RFC 9112 section 9.6.
     pub linger: Duration,
+}
+
+impl Limits {
+    /// The limits for bodies up to `max_body` bytes: what depends on that follows it, the rest is
+    /// the default.
+    #[must_use]
+    pub fn with_max_body(max_body: u64) -> Self {
+        let mut limits = Self {
+            max_body,
+            oversize_read: max_body.saturating_mul(8),
+            ..Self::default()
+        };
+        // A quarter is not for large ones.
+        let needed = (limits.longest_request() / 3 + 1).saturating_mul(4);
+        limits.body_memory = limits.body_memory.max(needed);
+        limits
+    }
+
+    /// The most memory that one request takes.
+    fn longest_request(&self) -> usize {
+        let body = usize::try_from(self.max_body).unwrap_or(usize::MAX);
+        body.saturating_add(Head::highest_cost(self.head_bytes))
+    }
 }
 
 impl Default for Limits {
@@ -129,14 +154,6 @@ impl Default for Limits {
             answer_time: Duration::from_secs(30),
             linger: Duration::from_secs(2),
         }
-    }
-}
-
-impl Limits {
-    /// The most memory that one request takes.
-    fn longest_request(&self) -> usize {
-        let body = usize::try_from(self.max_body).unwrap_or(usize::MAX);
-        body.saturating_add(Head::highest_cost(self.head_bytes))
     }
 }
 
@@ -261,5 +278,24 @@ impl Server {
 impl fmt::Debug for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Server").field(&self.addresses()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_depends_on_the_longest_body_follows_it() {
+        const MIB: u64 = 1024 * 1024;
+        for max_body in [0, 1, MIB, 16 * MIB, 64 * MIB, 1024 * MIB, u64::MAX] {
+            let limits = Limits::with_max_body(max_body);
+            assert_eq!(limits.oversize_read, max_body.saturating_mul(8));
+            let large = limits.body_memory - limits.body_memory / 4;
+            let fits = limits.longest_request() <= large || limits.body_memory == usize::MAX;
+            assert!(fits, "{max_body}");
+        }
+        let usual = Limits::with_max_body(Limits::default().max_body);
+        assert_eq!(format!("{usual:?}"), format!("{:?}", Limits::default()));
     }
 }
