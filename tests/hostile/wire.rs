@@ -112,7 +112,7 @@ impl Running {
 
     /// Returns when the server has read what was sent to it before: it answers a sender that came
     /// later, without the help of a handler.
-    fn settle(&self) {
+    pub(crate) fn settle(&self) {
         let mut stream = self.send("GET / HTTP/2.0\r\n\r\n");
         assert!(read_all(&mut stream).starts_with("HTTP/1.1 503 "));
     }
