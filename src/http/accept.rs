@@ -1,8 +1,9 @@
 //! Lets senders in, as many as there is room for.
 //!
-//! With all connections taken, some of them by requests whose senders have left unanswered, an idle one makes room: see
-//! [`super::connections::Connections::most_dispensable`]. When none is idle the new sender waits
-//! in the kernel's backlog. Running out of file descriptors is the same, found out differently.
+//! With all connections taken, some of them by requests whose senders have left unanswered, an idle
+//! one makes room: see [`super::connections::Connections::most_dispensable`]. When none is idle the
+//! new sender waits in the kernel's backlog. Running out of file descriptors is the same, found out
+//! differently.
 
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;

@@ -54,7 +54,8 @@ impl Answers {
     /// its sender has left or was answered, is dropped.
     ///
     /// Every request needs its answer, even when its sender has left: only then are its memory and
-    /// its place among the connections given to others. One call for a whole batch is one wake of the loop.
+    /// its place among the connections given to others. One call for a whole batch is one wake of
+    /// the loop.
     pub fn send(&self, answers: Vec<(Ticket, Answer)>) {
         // The loop has ended when this fails, and with it all connections.
         _ = self.queue.send(answers);

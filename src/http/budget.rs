@@ -3,8 +3,8 @@
 //! # Guarantees
 //!
 //! - All that is held together never exceeds the budget.
-//! - A request up to [`SMALL`] draws first from a part that larger ones cannot use: slow large uploads
-//!   delay each other, never the events around them.
+//! - A request up to [`SMALL`] draws first from a part that larger ones cannot use: slow large
+//!   uploads delay each other, never the events around them.
 //! - Who waits is served in order, so that many middling bodies cannot keep a large one waiting.
 //!   How long to wait is the caller's decision.
 //! - Who waits keeps what it has, so all may wait for each other. The caller ends that: nobody may

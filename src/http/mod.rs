@@ -68,8 +68,9 @@ pub struct Limits {
     /// How much is kept of a longer body. 4 KiB: enough to see who sent what.
     pub oversize_head: usize,
     /// How much of a longer body is read and hashed before it is answered and its connection
-    /// closed. 128 MiB, or 8 × [`Limits::max_body`] with [`Limits::with_max_body`]: a sender that hears no answer sends the same again, so
-    /// reading a few minutes of video is cheaper than hanging up on it for ever.
+    /// closed. 128 MiB, or 8 × [`Limits::max_body`] with [`Limits::with_max_body`]: a sender that
+    /// hears no answer sends the same again, so reading a few minutes of video is cheaper than
+    /// hanging up on it for ever.
     pub oversize_read: u64,
     /// How long a body may take before [`Limits::body_rate`] is asked of it. 30 s: senders on
     /// batteries and GSM start slowly.
@@ -96,12 +97,12 @@ pub struct Limits {
     /// 64 KiB, is kept for requests up to 64 KiB. The rest holds the longest request in any case:
     /// a number too small for that is exceeded.
     pub body_memory: usize,
-    /// How long a request may wait, unread, for more of [`Limits::body_memory`]. 10 s: the strictest
-    /// senders wait that long for an answer. Then another one is refused whose sender has been
-    /// silent for [`Limits::stalled`], or itself.
+    /// How long a request may wait, unread, for more of [`Limits::body_memory`]. 10 s: the
+    /// strictest senders wait that long for an answer. Then another one is refused whose sender has
+    /// been silent for [`Limits::stalled`], or itself.
     pub memory_wait: Duration,
-    /// How long the sender of a request above 64 KiB must have been silent to be refused in favour of
-    /// one that waits for memory. 5 s: a packet that was lost once or twice is here by then.
+    /// How long the sender of a request above 64 KiB must have been silent to be refused in favour
+    /// of one that waits for memory. 5 s: a packet that was lost once or twice is here by then.
     pub stalled: Duration,
     /// How long a sender may take to read its answer. 30 s: an answer fits into one packet.
     pub answer_time: Duration,
