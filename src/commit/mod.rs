@@ -38,7 +38,7 @@ use crate::event::{DestinationNo, Event, Lane, Seq};
 use crate::store::{self, Pending, Store, Sync};
 use plan::Plan;
 use prune::Pruner;
-use repeats::{Repeats, Said};
+use repeats::{Repeated, Repeats};
 
 /// The longest a settlement waits for a commit to share. Longer would save syncs and repeat more
 /// deliveries after a power cut.
@@ -290,8 +290,8 @@ impl Committer {
     /// Puts everything on disk that waits in memory, and makes the next start quick.
     pub fn finish(&mut self) -> Result<(), store::Error> {
         let mut plan = Plan::<()>::default();
-        let now = self.clock.moment();
-        self.commit(&mut plan, now, Sync::Checkpoint)
+        plan.repeats = self.repeats.due(self.clock.moment());
+        self.commit(&mut plan, Sync::Checkpoint)
     }
 
     fn ride(&mut self, settlement: Settlement, now: Moment) {
@@ -344,29 +344,23 @@ impl Committer {
     ) -> Result<Option<Duration>, store::Error> {
         let ride_is_over = FULL_RIDE <= self.riding.len()
             || (!self.riding.is_empty() && self.riding_since + RIDE <= now);
-        let say = self.repeats.next_due().is_some_and(|due| due <= now);
+        plan.repeats = self.repeats.due(now);
         self.pruner
             .note_fill(self.stored_bytes, self.max_bytes, now);
         let (incoming, reading) = (plan.admissions.len(), self.clock.reading());
         plan.expired = self.pruner.walk(&self.store, incoming, now, reading)?;
-        if !plan.is_empty() || ride_is_over || say {
-            self.commit(plan, now, Sync::Usual)?;
+        if !plan.is_empty() || ride_is_over {
+            self.commit(plan, Sync::Usual)?;
             return Ok(Some(self.clock.moment().since(now)));
         }
         if !self.checkpointed && self.last_commit + IDLE <= now {
-            self.commit(plan, now, Sync::Checkpoint)?;
+            self.commit(plan, Sync::Checkpoint)?;
         }
         Ok(None)
     }
 
-    fn commit<T>(
-        &mut self,
-        plan: &mut Plan<T>,
-        now: Moment,
-        sync: Sync,
-    ) -> Result<(), store::Error> {
+    fn commit<T>(&mut self, plan: &mut Plan<T>, sync: Sync) -> Result<(), store::Error> {
         let riding = std::mem::take(&mut self.riding);
-        let repeats = self.repeats.due(now);
         let reading = self.clock.reading();
         let uncounted = std::mem::take(&mut self.uncounted);
         let changed = self.store.write(sync, |tables| {
@@ -381,7 +375,7 @@ impl Committer {
                 plan.notices
                     .extend(pending.into_iter().map(Notice::Arrived));
             }
-            for said in &repeats {
+            for said in &plan.repeats {
                 tables.put_entry(said.seq, &said.entry(reading))?;
             }
             tables.counters.totals.duplicates += uncounted;
@@ -390,7 +384,7 @@ impl Committer {
         (self.next_seq, self.stored_bytes) = changed;
         self.last_commit = self.clock.moment();
         self.checkpointed = sync == Sync::Checkpoint;
-        say(&riding, plan, &repeats);
+        say(&riding, plan);
         Ok(())
     }
 }
@@ -410,7 +404,7 @@ fn times_received(store: &Store, seq: Seq) -> Result<u64, store::Error> {
 }
 
 /// Prints what is now on disk.
-fn say<T>(riding: &[Settlement], plan: &Plan<T>, repeats: &[Said]) {
+fn say<T>(riding: &[Settlement], plan: &Plan<T>) {
     if !log_enabled!(Level::Warn) {
         return;
     }
@@ -429,7 +423,7 @@ fn say<T>(riding: &[Settlement], plan: &Plan<T>, repeats: &[Said]) {
             print(&name, *seq, &entry.action);
         }
     }
-    for said in repeats {
+    for said in &plan.repeats {
         print(&said.name, said.seq, &said.action());
     }
 }
@@ -449,7 +443,7 @@ fn level(action: &Action) -> Level {
     }
 }
 
-impl Said {
+impl Repeated {
     fn action(&self) -> Action {
         Action::Duplicate { times: self.times }
     }

@@ -2,6 +2,7 @@
 
 use super::operate::{self, Operation, Report, Said};
 use super::prune::Expired;
+use super::repeats::Repeated;
 use super::{Admission, Done, Notice};
 use crate::clock::Reading;
 use crate::event::Seq;
@@ -21,6 +22,8 @@ pub(super) struct Plan<T> {
     pub(super) said: Vec<Said>,
     /// What retention removes along with the rest.
     pub(super) expired: Expired,
+    /// Duplicates that are to be said.
+    pub(super) repeats: Vec<Repeated>,
     reports: Vec<Report>,
 }
 
@@ -33,6 +36,7 @@ impl<T> Default for Plan<T> {
             notices: Vec::new(),
             said: Vec::new(),
             expired: Expired::default(),
+            repeats: Vec::new(),
             reports: Vec::new(),
         }
     }
@@ -41,7 +45,10 @@ impl<T> Default for Plan<T> {
 impl<T> Plan<T> {
     /// Whether nothing of it needs a commit.
     pub(super) fn is_empty(&self) -> bool {
-        self.admissions.is_empty() && self.operations.is_empty() && self.expired.is_empty()
+        self.admissions.is_empty()
+            && self.operations.is_empty()
+            && self.expired.is_empty()
+            && self.repeats.is_empty()
     }
 
     /// Does what operators want.

@@ -228,6 +228,24 @@ impl Gateway {
         number.expect("a number of kB")
     }
 
+    /// How much processor time it has taken, in hundredths of a second. Source: proc(5),
+    /// `/proc/pid/stat`, fields 14 and 15.
+    pub(crate) fn ticks(&self) -> u64 {
+        let stat = format!("/proc/{}/stat", self.child.id());
+        let stat = fs::read_to_string(stat).expect("this is Linux");
+        let (_, fields) = stat.rsplit_once(") ").expect("the name is in brackets");
+        let field = |at: usize| {
+            fields
+                .split(' ')
+                .nth(at)
+                .and_then(|field| field.parse().ok())
+        };
+        let (user, system): (Option<u64>, Option<u64>) = (field(11), field(12));
+        user.zip(system)
+            .map(|(user, system)| user + system)
+            .expect("two numbers")
+    }
+
     fn end(&mut self) {
         // It may have ended by itself.
         _ = self.child.kill();

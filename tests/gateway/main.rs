@@ -6,6 +6,7 @@ mod common;
 
 mod answers;
 mod disk;
+mod idle;
 mod log;
 mod outage;
 mod room;
