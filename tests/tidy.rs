@@ -79,7 +79,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (
         "cli",
         &[
-            "admin", "audit", "config", "daemon", "delivery", "demo", "event", "upstream",
+            "admin", "audit", "config", "daemon", "delivery", "demo", "event", "rng", "store",
+            "upstream",
         ],
     ),
     ("main", &["cli"]),
@@ -99,6 +100,7 @@ const ONLY_IN: &[(&str, &[&str])] = &[
     ("mio", &["http"]),
     ("percent_encoding", &["route"]),
     ("redb", &["store"]),
+    ("rustix", &["store"]),
     ("rustls", &["upstream"]),
     ("sha2", &["event"]),
     ("signal_hook", &["daemon", "fault"]),

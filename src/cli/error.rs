@@ -9,7 +9,7 @@ use crate::admin::Kind;
 use crate::admin::client;
 use crate::admin::server::Error::{LongPath, NotLoopback};
 use crate::admin::views::Problem;
-use crate::{config, daemon, demo};
+use crate::{config, daemon, demo, store};
 
 /// Why a command failed.
 #[derive(Debug)]
@@ -18,6 +18,8 @@ pub enum Error {
     Usage(String),
     /// It could not be done; says why.
     NotDone(String),
+    /// The store could not be opened, read or written by this process.
+    Store(store::Error),
     /// The gateway could not be asked.
     Gateway(client::Error),
     /// The gateway refused.
@@ -41,7 +43,7 @@ impl Error {
         match self {
             Self::Usage(_) => exit::USAGE,
             Self::NotDone(_) | Self::Demo(_) => exit::NOT_DONE,
-            Self::Gateway(client::Error::Store(_)) => exit::STORE,
+            Self::Store(_) | Self::Gateway(client::Error::Store(_)) => exit::STORE,
             Self::Gateway(_) => exit::UNREACHABLE,
             Self::Refused(problem) => match Kind::of(problem) {
                 Some(Kind::NoEvent | Kind::Expired | Kind::NoDestination | Kind::Conflict) => {
@@ -90,6 +92,7 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Usage(text) | Self::NotDone(text) => f.write_str(text),
+            Self::Store(error) => error.fmt(f),
             Self::Gateway(error) => error.fmt(f),
             Self::Refused(problem) => f.write_str(&problem.detail),
             Self::Answer(why) => write!(f, "the answer is not understood: {why}"),
@@ -105,6 +108,7 @@ impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             // Their texts are these ones', so what caused them comes next.
+            Self::Store(error) => error.source(),
             Self::Gateway(error) => error.source(),
             Self::Config(error) => error.source(),
             Self::Daemon(error) => error.source(),
@@ -118,6 +122,12 @@ impl std::error::Error for Error {
 impl From<io::Error> for Error {
     fn from(error: io::Error) -> Self {
         Self::Output(error)
+    }
+}
+
+impl From<store::Error> for Error {
+    fn from(error: store::Error) -> Self {
+        Self::Store(error)
     }
 }
 

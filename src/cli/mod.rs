@@ -3,7 +3,8 @@
 //! # Guarantees
 //!
 //! - Exit codes are those of [`exit`], and errors are said on standard error in one form.
-//! - A command prints to the writer it is given, and nothing that a device sent moves a cursor.
+//! - A command prints to the writer it is given, progress on standard error, and nothing that a
+//!   device sent moves a cursor.
 //! - The same commands work with and without a running daemon; see [`crate::admin::client`].
 //!
 //! Each subcommand is a file; its doc comments are its help.
@@ -15,6 +16,8 @@ use clap::Parser;
 
 mod ask;
 mod check;
+mod check_store;
+mod compact;
 mod dead;
 mod demo;
 mod discard;
@@ -27,6 +30,7 @@ mod queue;
 mod release;
 mod replay;
 mod run;
+mod salvage;
 mod show;
 mod status;
 mod text;
@@ -59,6 +63,9 @@ enum Command {
     Discard(discard::Args),
     Hold(hold::Args),
     Release(release::Args),
+    CheckStore(check_store::Args),
+    Salvage(salvage::Args),
+    Compact(compact::Args),
 }
 
 /// Does what `arguments` say, the first of which is the program's name. Prints to `out` and says
@@ -79,11 +86,11 @@ pub fn run(
         }
         Err(help) => return finish(write!(out, "{help}").map_err(Error::Output), out, err),
     };
-    finish(arguments.command.run(out), out, err)
+    finish(arguments.command.run(out, err), out, err)
 }
 
 impl Command {
-    fn run(&self, out: &mut dyn Write) -> Result<(), Error> {
+    fn run(&self, out: &mut dyn Write, err: &mut dyn Write) -> Result<(), Error> {
         match self {
             Self::Run(args) => run::run(args),
             Self::Check(args) => check::run(args, out),
@@ -97,6 +104,9 @@ impl Command {
             Self::Discard(args) => discard::run(args, out),
             Self::Hold(args) => hold::run(args, out),
             Self::Release(args) => release::run(args, out),
+            Self::CheckStore(args) => check_store::run(args, out),
+            Self::Salvage(args) => salvage::run(args, out, err),
+            Self::Compact(args) => compact::run(args, out, err),
         }
     }
 }

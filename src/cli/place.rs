@@ -36,6 +36,14 @@ impl Place {
             None => Ok(in_folder(Path::new(DATA))),
         }
     }
+
+    /// Likewise, for commands that work on the file itself: --data may name it.
+    pub(super) fn store_file(&self) -> Result<PathBuf, Error> {
+        match &self.data {
+            Some(file) if file.is_file() => Ok(file.clone()),
+            _ => self.store(),
+        }
+    }
 }
 
 /// The configuration file that counts: the one that was named, or else the usual one if there is

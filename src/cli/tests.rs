@@ -64,6 +64,9 @@ fn help_is_no_error_and_names_all_commands() {
         "discard",
         "hold",
         "release",
+        "check-store",
+        "salvage",
+        "compact",
     ];
     for command in commands {
         assert!(
@@ -108,7 +111,8 @@ fn each_error_has_its_exit_code_and_names_its_cause() {
         (
             Error::Gateway(client::Error::Store(file())),
             74,
-            "cannot open /x: permission denied",
+            "cannot open /x; give it and its folder to the user that gatepost runs as: permission \
+             denied",
         ),
         (
             Error::Gateway(client::Error::Silent("/x".into())),
@@ -119,7 +123,8 @@ fn each_error_has_its_exit_code_and_names_its_cause() {
         (
             Error::Daemon(crate::daemon::Error::Store(file())),
             74,
-            "cannot open /x: permission denied",
+            "cannot open /x; give it and its folder to the user that gatepost runs as: permission \
+             denied",
         ),
         (
             Error::Output(denied()),

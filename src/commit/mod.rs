@@ -9,6 +9,8 @@
 //! - A duplicate is recognised against everything stored before it, in the same step too.
 //! - A settlement waits at most [`RIDE`] for a commit to share. Losing it repeats a delivery and
 //!   loses none.
+//! - While the disk has too little room, new events are refused and everything else goes on; see
+//!   [`FLOOR_BYTES`].
 //! - An operator's change of a delivery takes effect after all settlements that came before it.
 //!
 //! The thread of the real process and a simulation call the same [`Committer::step`].
@@ -25,20 +27,23 @@ mod plan;
 mod prune;
 mod recent;
 mod repeats;
+mod room;
 mod run;
 
 pub use operate::{Assignment, DestinationRef, Operation, Report, Target};
 pub use recent::{DedupKey, Known, Recent, recent_with_id};
+pub use room::FLOOR_BYTES;
 pub use run::{Ear, run};
 
 use crate::audit::{Action, Entry, Line, Then};
 use crate::clock::{Clock, Moment, Reading};
 use crate::delivery::{DeadLetter, DeliveryId, Progress};
 use crate::event::{DestinationNo, Event, Lane, Seq};
-use crate::store::{self, Pending, Store, Sync};
+use crate::store::{self, Pending, Room, Store, Sync};
 use plan::Plan;
 use prune::Pruner;
 use repeats::{Repeated, Repeats};
+use room::Gate;
 
 /// The longest a settlement waits for a commit to share. Longer would save syncs and repeat more
 /// deliveries after a power cut.
@@ -194,6 +199,7 @@ pub struct Committer {
     recent: Recent,
     repeats: Repeats,
     pruner: Pruner,
+    gate: Gate,
     riding: Vec<Settlement>,
     riding_since: Moment,
     last_commit: Moment,
@@ -224,6 +230,7 @@ impl Committer {
             max_bytes,
             recent,
             repeats: Repeats::default(),
+            gate: Gate::default(),
             riding: Vec::new(),
             riding_since: now,
             last_commit: now,
@@ -234,11 +241,20 @@ impl Committer {
         })
     }
 
+    /// From now on refuses new events while the disk has too little room, and gives up the ballast
+    /// when a commit meets a full one.
+    #[must_use]
+    pub fn with_room(mut self, room: Arc<dyn Room>) -> Self {
+        self.gate = Gate::new(room);
+        self
+    }
+
     /// Does `work`, all of it in one transaction, and what else is due by now.
     ///
     /// Returns once that is on disk. Settlements may stay in memory until [`Self::due`].
     pub fn step<T>(&mut self, work: Vec<Work<T>>) -> Result<Step<T>, Failed<T>> {
         let now = self.clock.moment();
+        self.gate.look(now, self.stored_bytes);
         let mut plan = Plan::default();
         let mut failure = None;
         for work in work {
@@ -266,10 +282,13 @@ impl Committer {
                     took,
                 })
             }
-            Err(error) => Err(Failed {
-                error,
-                waiting: plan.abandon(),
-            }),
+            Err(error) => {
+                self.gate.note_failure(&error);
+                Err(Failed {
+                    error,
+                    waiting: plan.abandon(),
+                })
+            }
         }
     }
 
@@ -291,7 +310,8 @@ impl Committer {
     pub fn finish(&mut self) -> Result<(), store::Error> {
         let mut plan = Plan::<()>::default();
         plan.repeats = self.repeats.due(self.clock.moment());
-        self.commit(&mut plan, Sync::Checkpoint)
+        let finished = self.commit(&mut plan, Sync::Checkpoint);
+        finished.inspect_err(|error| self.gate.note_failure(error))
     }
 
     fn ride(&mut self, settlement: Settlement, now: Moment) {
@@ -324,7 +344,7 @@ impl Committer {
         }
         let size = store::footprint(&admission.event, &admission.body);
         let room = self.max_bytes - self.max_bytes / RESERVE;
-        if room < self.stored_bytes.saturating_add(size) {
+        if self.gate.is_closed() || room < self.stored_bytes.saturating_add(size) {
             return Ok(Done::Full);
         }
         self.stored_bytes += size;
@@ -345,8 +365,9 @@ impl Committer {
         let ride_is_over = FULL_RIDE <= self.riding.len()
             || (!self.riding.is_empty() && self.riding_since + RIDE <= now);
         plan.repeats = self.repeats.due(now);
+        let full = self.gate.is_closed();
         self.pruner
-            .note_fill(self.stored_bytes, self.max_bytes, now);
+            .note_fill(full, self.stored_bytes, self.max_bytes, now);
         let (incoming, reading) = (plan.admissions.len(), self.clock.reading());
         plan.expired = self.pruner.walk(&self.store, incoming, now, reading)?;
         if !plan.is_empty() || ride_is_over {

@@ -6,8 +6,9 @@
 //!   letter or in quarantine stays for ever.
 //! - By age, nothing goes unless both its end and the present are known from a synchronised
 //!   clock. The body goes first; record and audit trail follow later.
-//! - When the store is nearly full, the oldest that have ended go whatever their age, and whatever
-//!   the clock says: room for new events comes before the convenience of looking at old ones.
+//! - When the store or its disk is nearly full, the oldest that have ended go whatever their age,
+//!   and whatever the clock says: room for new events comes before the convenience of looking at
+//!   old ones.
 //!
 //! It walks through all events, oldest first, a few at a time, then rests and begins again.
 
@@ -86,9 +87,15 @@ impl Pruner {
         }
     }
 
-    /// Notes how full the store is.
-    pub(super) fn note_fill(&mut self, stored_bytes: u64, max_bytes: u64, now: Moment) {
-        let nearly_full = max_bytes / 100 * NEARLY_FULL_PERCENT < stored_bytes;
+    /// Notes how full the store is, and whether its disk is.
+    pub(super) fn note_fill(
+        &mut self,
+        disk_is_full: bool,
+        stored_bytes: u64,
+        max_bytes: u64,
+        now: Moment,
+    ) {
+        let nearly_full = disk_is_full || max_bytes / 100 * NEARLY_FULL_PERCENT < stored_bytes;
         if nearly_full && !self.nearly_full {
             self.next = Seq(0);
             self.rest_until = now;

@@ -1,5 +1,7 @@
 //! The committer's promises, on a real store in a folder of its own.
 
+mod room;
+
 use super::*;
 use crate::clock::Timestamp;
 use crate::clock::{ManualClock, Reading};

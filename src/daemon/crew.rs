@@ -51,7 +51,7 @@ impl Ends {
     }
 
     /// Waits for a signal, or for the end of a thread. Calls `tick` about once a second.
-    pub(super) fn next(&mut self, tick: impl Fn()) -> Option<&'static str> {
+    pub(super) fn next(&mut self, mut tick: impl FnMut()) -> Option<&'static str> {
         loop {
             match self.events.recv_timeout(Duration::from_secs(1)) {
                 Ok(Happened::Ended(name, result)) => {

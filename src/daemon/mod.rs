@@ -9,6 +9,7 @@
 //! - When a thread ends that should not, everybody who waits hears that nothing was stored, and
 //!   the process ends.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
@@ -25,6 +26,7 @@ mod office;
 mod start;
 mod stop;
 mod threads;
+mod upkeep;
 
 pub use stop::{EXIT_INTERNAL, watch_signals};
 
@@ -47,6 +49,7 @@ use office::Desk;
 use start::Ground;
 use stop::Happened;
 use threads::{Admitter, Reception};
+use upkeep::Upkeep;
 
 /// How long attempts in flight may take to end once the daemon is asked to stop.
 pub const PATIENCE: Duration = Duration::from_secs(5);
@@ -76,18 +79,27 @@ pub fn run(config: &Config) -> Result<(), Error> {
     let logger = Logger::start(Arc::clone(&clock));
     let (happened, events) = unbounded();
     watch_signals(happened.clone(), || Happened::Signal)?;
-    let gateway = Gateway::start(config, &clock, &Crew::new(happened))?;
-    let mut ends = Ends::new(events);
-    match ends.next(|| logger.tick(clock.moment())) {
-        None => gateway.stop(ends),
-        Some(thread) => {
-            error!("[alert thread-ended] {thread}: the process ends");
-            gateway.answers.refuse_all();
-            gateway.answers.stop();
-            ends.wait_for("http", LAST_WORDS);
-            Err(ends.error().unwrap_or(Error::Ended(thread)))
+    let mut upkeep = Upkeep::of(&config.store.path, clock.moment());
+    let gateway = Gateway::start(config, &clock, &upkeep, &Crew::new(happened));
+    let ended = gateway.and_then(|gateway| {
+        let mut ends = Ends::new(events);
+        let tick = || {
+            logger.tick(clock.moment());
+            upkeep.tick(clock.moment());
+        };
+        match ends.next(tick) {
+            None => gateway.stop(ends),
+            Some(thread) => {
+                error!("[alert thread-ended] {thread}: the process ends");
+                gateway.answers.refuse_all();
+                gateway.answers.stop();
+                ends.wait_for("http", LAST_WORDS);
+                Err(ends.error().unwrap_or(Error::Ended(thread)))
+            }
         }
-    }
+    });
+    upkeep.end(&ended);
+    ended
 }
 
 /// The running threads, and what they are reached by.
@@ -98,18 +110,19 @@ struct Gateway {
 }
 
 impl Gateway {
-    fn start(config: &Config, clock: &Arc<dyn Clock>, crew: &Crew) -> Result<Self, Error> {
+    fn start(
+        config: &Config,
+        clock: &Arc<dyn Clock>,
+        upkeep: &Upkeep,
+        crew: &Crew,
+    ) -> Result<Self, Error> {
         let Ground {
             store,
             boot,
             numbers,
             committer,
-        } = Ground::prepare(config, clock)?;
-        let destinations: Vec<(DestinationNo, &Destination)> = config
-            .destinations
-            .iter()
-            .filter_map(|to| Some((*numbers.get(&to.name)?, to)))
-            .collect();
+        } = Ground::prepare(config, clock, upkeep)?;
+        let destinations = numbered(config, &numbers);
         let rng = Rng::from_seed(start::random()?);
         let dispatcher =
             Dispatcher::new(Arc::clone(&store), Arc::clone(clock), rng, &destinations)?;
@@ -179,6 +192,15 @@ impl Gateway {
             None => Err(Error::Ended("commit")),
         }
     }
+}
+
+/// The configured destinations with their numbers.
+fn numbered<'a>(
+    config: &'a Config,
+    numbers: &BTreeMap<String, DestinationNo>,
+) -> Vec<(DestinationNo, &'a Destination)> {
+    let numbered = |to: &'a Destination| Some((*numbers.get(&to.name)?, to));
+    config.destinations.iter().filter_map(numbered).collect()
 }
 
 /// Binds the device plane's addresses. Nobody is served before the server runs.

@@ -4,16 +4,17 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use log::info;
+use log::{error, info};
 
 use super::Error as DaemonError;
+use super::upkeep::Upkeep;
 use crate::clock::{self, Clock};
 use crate::commit::{Assignment, Committer, DestinationRef, HELD, Operation, Retention, Work};
 use crate::config::Config;
 use crate::delivery::DeliveryId;
 use crate::event::DestinationNo;
 use crate::rng::entropy;
-use crate::store::{Error, Store, Sync};
+use crate::store::{Damage, Error, Look, SUSPICIOUS_STARTS, Store, Sync};
 
 /// How many held deliveries are sent on their way in one transaction.
 const AT_ONCE: usize = 500;
@@ -32,8 +33,12 @@ pub(super) struct Ground {
 
 impl Ground {
     /// Opens the store and brings it up to date with `config`.
-    pub(super) fn prepare(config: &Config, clock: &Arc<dyn Clock>) -> Result<Self, DaemonError> {
-        let store = Arc::new(Store::open(&config.store.path, random()?)?);
+    pub(super) fn prepare(
+        config: &Config,
+        clock: &Arc<dyn Clock>,
+        upkeep: &Upkeep,
+    ) -> Result<Self, DaemonError> {
+        let store = Arc::new(open(config, upkeep)?);
         let boot = boot_number(&store, clock::boot_id())?;
         let numbers = numbers(&store, config)?;
         let max_size = config.store.max_size;
@@ -42,7 +47,8 @@ impl Ground {
             keep_audit: config.store.keep_audit,
         };
         let mut committer =
-            Committer::new(Arc::clone(&store), Arc::clone(clock), max_size, retention)?;
+            Committer::new(Arc::clone(&store), Arc::clone(clock), max_size, retention)?
+                .with_room(upkeep.disk.clone());
         assign_held(&store, &mut committer, config, &numbers)?;
         Ok(Self {
             store,
@@ -51,6 +57,33 @@ impl Ground {
             committer,
         })
     }
+}
+
+/// Opens the store. One that is damaged is put aside; one at which several starts in a row have
+/// ended soon is looked at as a whole.
+fn open(config: &Config, upkeep: &Upkeep) -> Result<Store, DaemonError> {
+    let path = &config.store.path;
+    let suspicious = SUSPICIOUS_STARTS <= upkeep.starts.begin();
+    let look = if suspicious {
+        info!("[store] the last starts ended within a minute: the whole store is checked");
+        Look::Whole
+    } else {
+        Look::Usual
+    };
+    let (store, damage) = Store::open_or_begin(path, random()?, look)?;
+    if suspicious {
+        info!("[store] checked");
+        upkeep.starts.begin_again();
+    }
+    if let Some(Damage { kept, why }) = damage {
+        let (path, kept) = (path.display(), kept.display());
+        error!(
+            "[alert store-damaged] {path} cannot be used ({why}): it is kept as {kept} and a new \
+             store is begun; the events in it are not delivered until you get them back with: \
+             gatepost salvage {kept} --into DIR"
+        );
+    }
+    Ok(store)
 }
 
 /// 64 random bits.

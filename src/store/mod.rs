@@ -7,6 +7,7 @@
 //! - After [`Error::Database`] the change may be on disk or not, and nothing more can be written.
 //!   The process must restart and look; it does so by exiting. Any other error changed nothing.
 //! - Event rows and bodies are never rewritten.
+//! - A file that can't be used is put aside and never deleted; see [`damage`].
 //! - A record is handed out only if its checksum is right; otherwise [`Error::Corrupt`].
 //! - Reads see the last commit and hold nothing once they have returned.
 //!
@@ -26,14 +27,28 @@ use std::path::{Path, PathBuf};
 
 use redb::{Database, ReadableDatabase};
 
+mod ballast;
+mod check;
 mod counters;
+mod damage;
+mod overlay;
 mod parts;
 mod read;
+mod rescue;
+mod room;
+mod salvage;
 mod schema;
+mod source;
+mod starts;
 mod write;
 
+pub use check::{Checked, check};
 pub use counters::{Backlog, Counters};
+pub use damage::{Damage, Look};
 pub use read::{Body, DeadRow, Pending};
+pub use room::{Disk, Room};
+pub use salvage::{Flaw, MOST_FLAWS, Salvaged, TableCount, salvage};
+pub use starts::{SUSPICIOUS_STARTS, Starts};
 pub use write::{Tables, footprint};
 
 use crate::delivery::GatewayId;
@@ -70,6 +85,10 @@ impl Store {
     ///
     /// Source: redb 4.6, `TransactionalMemory::new`; found by simulated power cuts.
     pub fn open(path: &Path, entropy: u64) -> Result<Self, Error> {
+        Self::open_looking(path, entropy, Look::Usual)
+    }
+
+    fn open_looking(path: &Path, entropy: u64, look: Look) -> Result<Self, Error> {
         let newborn = newborn_path(path);
         remove_if_there(&newborn).map_err(|error| Error::file(&newborn, error))?;
         if !path
@@ -78,12 +97,14 @@ impl Store {
         {
             give_birth(path, &newborn, entropy)?;
         }
-        Self::finish(builder().open(path), path, entropy)
+        let mut builder = builder();
+        builder.set_check_integrity_on_open(look == Look::Whole);
+        Self::finish(builder.open(path), path, None)
     }
 
     /// Opens the store at `path` if there is one: for commands that look and never create.
     pub fn open_existing(path: &Path) -> Result<Self, Error> {
-        Self::finish(builder().open(path), path, 0)
+        Self::finish(builder().open(path), path, None)
     }
 
     /// Opens or creates a store on a disk of the caller's: a simulated one.
@@ -91,30 +112,37 @@ impl Store {
         Self::finish(
             builder().create_with_backend(disk),
             Path::new("disk"),
-            entropy,
+            Some(entropy),
         )
     }
 
+    /// `entropy` if it may be new. An existing file without our marks is somebody else's.
     fn finish(
         opened: Result<Database, redb::DatabaseError>,
         path: &Path,
-        entropy: u64,
+        entropy: Option<u64>,
     ) -> Result<Self, Error> {
         let db = opened.map_err(|error| Error::opening(path, error))?;
-        let gateway = GatewayId(entropy);
+        let gateway = GatewayId(0);
         let mut store = Self { db, gateway };
-        match store.meta::<u64>("schema")? {
-            Some(SCHEMA) => {}
-            Some(found) => {
+        match (store.meta::<u64>("schema")?, entropy) {
+            (Some(SCHEMA), _) => {}
+            (Some(found), _) => {
                 return Err(Error::TooNew {
                     found,
                     known: SCHEMA,
                 });
             }
-            None => store.write(Sync::Checkpoint, |tables| {
+            (None, Some(entropy)) => store.write(Sync::Checkpoint, |tables| {
                 tables.put_meta("schema", &SCHEMA)?;
                 tables.put_meta("gateway", &entropy)
             })?,
+            (None, None) => {
+                return Err(Error::Corrupt {
+                    table: "meta",
+                    reason: "it has no schema version, so gatepost did not write it".to_owned(),
+                });
+            }
         }
         store.gateway = GatewayId(store.meta("gateway")?.ok_or(Error::Corrupt {
             table: "meta",
@@ -154,10 +182,20 @@ impl Store {
                 Ok(result)
             }
             Err(error) => {
-                transaction.abort()?;
+                // After a failed disk this fails too, and says less.
+                let aborted = transaction.abort();
+                if !matches!(error, Error::Database(_)) {
+                    aborted?;
+                }
                 Err(error)
             }
         }
+    }
+
+    /// Moves what is stored together and gives the rest back to the disk. Returns whether more may
+    /// be gained by doing it again. Takes a few syncs and, for a while, some room of its own.
+    pub fn compact(&mut self) -> Result<bool, Error> {
+        Ok(self.db.compact()?)
     }
 
     /// Closes the file so that the next start opens it at once.
@@ -195,7 +233,7 @@ fn give_birth(path: &Path, newborn: &Path, entropy: u64) -> Result<(), Error> {
     made.map_err(|error| Error::file(folder, error))?;
     let created = builder().create(newborn);
     fault::point("birth-created");
-    let store = Store::finish(created, newborn, entropy)?;
+    let store = Store::finish(created, newborn, Some(entropy))?;
     store.close()?;
     // Faces and payments are nobody's business but the gateway's and its group's.
     let closed = fs::set_permissions(newborn, Permissions::from_mode(0o640));
@@ -216,8 +254,13 @@ pub fn folder_of(path: &Path) -> &Path {
 }
 
 fn newborn_path(path: &Path) -> PathBuf {
+    beside(path, ".new")
+}
+
+/// The path of a file beside `path`: its name and `suffix`.
+fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
-    name.push(".new");
+    name.push(suffix);
     name.into()
 }
 
@@ -245,6 +288,13 @@ pub enum Error {
     InUse(PathBuf),
     /// There is no store at this path.
     Missing(PathBuf),
+    /// Nothing of the file can be read.
+    Unreadable {
+        /// Which.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
     /// A record on disk is not one we wrote; says which table it is in.
     Corrupt {
         /// The table's name.
@@ -262,6 +312,26 @@ pub enum Error {
 }
 
 impl Error {
+    /// Whether it failed because the disk is full. After that every operation on the open store
+    /// fails, reads too, so the process must restart.
+    ///
+    /// Source: redb 4.6, measured on tmpfs and ext4.
+    #[must_use]
+    pub fn is_disk_full(&self) -> bool {
+        let error = match self {
+            Self::Database(error) => match error.as_ref() {
+                redb::Error::Io(error) => error,
+                _ => return false,
+            },
+            Self::File { error, .. } => error,
+            _ => return false,
+        };
+        matches!(
+            error.kind(),
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
+        )
+    }
+
     fn file(path: &Path, error: io::Error) -> Self {
         Self::File {
             path: path.to_owned(),
@@ -290,12 +360,18 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Database(_) => f.write_str("the store failed"),
-            Self::File { path, .. } => write!(f, "cannot open {}", path.display()),
+            Self::File { path, error } => {
+                write!(f, "cannot open {}", path.display())?;
+                f.write_str(remedy(error))
+            }
             Self::InUse(path) => write!(
                 f,
                 "{} is in use by another process; ask that one with gatepost status, or stop it",
                 path.display()
             ),
+            Self::Unreadable { path, why } => {
+                write!(f, "nothing of {} can be read: {why}", path.display())
+            }
             Self::Missing(path) => write!(f, "there is no store at {}", path.display()),
             Self::Corrupt { table, reason } => write!(f, "damaged record in `{table}`: {reason}"),
             Self::TooNew { found, known } => write!(
@@ -317,6 +393,20 @@ impl std::error::Error for Error {
     }
 }
 
+/// What the operator can do, as far as that is known.
+fn remedy(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => {
+            "; give it and its folder to the user that gatepost runs as"
+        }
+        io::ErrorKind::ReadOnlyFilesystem => {
+            "; mount its file system for writing, and look why it is not"
+        }
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "; make room on its disk",
+        _ => "",
+    }
+}
+
 macro_rules! from_redb {
     ($($error:ty),*) => {$(
         impl From<$error> for Error {
@@ -331,7 +421,8 @@ from_redb!(
     redb::StorageError,
     redb::TableError,
     redb::TransactionError,
-    redb::CommitError
+    redb::CommitError,
+    redb::CompactionError
 );
 
 #[cfg(test)]

@@ -255,6 +255,20 @@ impl Store {
         Ok(recent)
     }
 
+    /// Opens every table, so that a file in which one is missing or of another kind is noticed.
+    pub(super) fn open_all(&self) -> Result<(), Error> {
+        let transaction = self.db.begin_read()?;
+        transaction.open_table(EVENTS)?;
+        transaction.open_table(BODIES)?;
+        transaction.open_table(PENDING)?;
+        transaction.open_table(DEAD)?;
+        transaction.open_table(QUARANTINE)?;
+        transaction.open_table(RECENT)?;
+        transaction.open_table(AUDIT)?;
+        transaction.open_table(META)?;
+        Ok(())
+    }
+
     /// The newest event before `before` that `wanted` is true of. Reads backwards through all
     /// events if need be.
     pub fn find_event(

@@ -1,5 +1,7 @@
 //! The store's promises, on files in a folder of their own.
 
+mod salvage;
+
 use super::*;
 use crate::clock::Reading;
 use crate::delivery::{DeliveryId, Progress};
@@ -192,4 +194,22 @@ fn only_the_gateway_and_its_group_may_read_the_store() {
     let mode = |path: &Path| fs::metadata(path).expect("there").permissions().mode() & 0o777;
     assert_eq!(mode(&path), 0o640);
     assert_eq!(mode(folder_of(&path)) & 0o007, 0);
+}
+
+#[test]
+fn a_full_disk_is_told_apart_from_other_failures() {
+    let rows = [
+        (io::ErrorKind::StorageFull, true),
+        (io::ErrorKind::QuotaExceeded, true),
+        (io::ErrorKind::ReadOnlyFilesystem, false),
+        (io::ErrorKind::Other, false),
+    ];
+    for (kind, full) in rows {
+        let error: Error = redb::StorageError::Io(kind.into()).into();
+        assert_eq!(error.is_disk_full(), full, "{kind}");
+        let error = Error::file(Path::new("/x"), kind.into());
+        assert_eq!(error.is_disk_full(), full, "{kind}");
+    }
+    let error: Error = redb::StorageError::PreviousIo.into();
+    assert!(!error.is_disk_full(), "the first error says it");
 }

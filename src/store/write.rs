@@ -3,6 +3,7 @@
 use redb::{ReadableTable, Table, WriteTransaction};
 use serde::Serialize;
 
+use super::rescue::Kept;
 use super::schema::{
     AUDIT, BODIES, DEAD, EVENTS, META, PENDING, QUARANTINE, RECENT, SEAL_BYTES, Sealed, seal,
 };
@@ -216,6 +217,54 @@ impl<'t> Tables<'t> {
     pub fn has_body(&self, seq: Seq) -> Result<bool, Error> {
         let mut rows = self.bodies.range((seq.0, 0)..=(seq.0, u32::MAX))?;
         Ok(rows.next().transpose()?.is_some())
+    }
+
+    /// Puts an event of another store where it was there.
+    pub(super) fn restore(&mut self, kept: &Kept) -> Result<(), Error> {
+        let seq = kept.seq;
+        self.events
+            .insert(seq, seal(&seq, &kept.record).as_slice())?;
+        let mut bytes = footprint(&kept.event, &[]);
+        for (number, part) in (0_u32..).zip(&kept.parts) {
+            let key = (seq, number);
+            self.bodies.insert(key, seal(&key, part).as_slice())?;
+            bytes += part.len() as u64;
+        }
+        if kept.quarantined {
+            self.quarantine.insert(seq, seal(&seq, &[]).as_slice())?;
+        }
+        for (key, progress) in &kept.pending {
+            self.pending.insert(*key, seal(key, progress).as_slice())?;
+            self.counters.backlog_of(key.0).pending += 1;
+        }
+        for (key, letter) in &kept.dead {
+            let record = seal(key, letter);
+            self.dead.insert(*key, record.as_slice())?;
+            self.counters.backlog_of(key.0).dead += 1;
+            bytes += record.len() as u64;
+        }
+        for (key, entry) in &kept.trail {
+            let record = seal(key, entry);
+            self.audit.insert(*key, record.as_slice())?;
+            bytes += record.len() as u64;
+            self.counters.next_entry = self.counters.next_entry.max(key.1.saturating_add(1));
+        }
+        self.counters.events += 1;
+        self.counters.stored_bytes += bytes;
+        self.counters.next_seq = self.counters.next_seq.max(seq.saturating_add(1));
+        Ok(())
+    }
+
+    /// Puts what an event is recognised by where it was in another store.
+    pub(super) fn restore_recent(&mut self, seq: u64, key: &[u8]) -> Result<(), Error> {
+        self.recent.insert(seq, seal(&seq, key).as_slice())?;
+        Ok(())
+    }
+
+    /// Sets a single value to what it was in another store.
+    pub(super) fn restore_meta(&mut self, name: &str, content: &[u8]) -> Result<(), Error> {
+        self.meta.insert(name, seal(&name, content).as_slice())?;
+        Ok(())
     }
 
     /// Sets a single value.
