@@ -4,7 +4,8 @@
 //! - Deliveries go on while new events are refused, and taking goes on by itself.
 //! - A start is never kept from happening by a damaged file, which is kept.
 //!
-//! The tests that need a small disk mount one in a folder of their own, if this user may.
+//! The tests that need a small disk mount one in a folder of their own, if this user may. With
+//! `GATEPOST_MUST_MOUNT` in the environment, as `tests/run` sets it for root, they must.
 
 #[path = "disk/damage.rs"]
 mod damage;
