@@ -167,6 +167,8 @@ pub struct Health {
     /// Events that became dead letters since the last success, or would have; at most
     /// [`BREAKER`].
     refused: Vec<Seq>,
+    /// Whether it is up only because nobody knows better: it has taken nothing since it was down.
+    is_doubtful: bool,
     /// The event that brought it down last, and how often in a row it has.
     breaker: Option<(Seq, usize)>,
     /// Since when an operator holds it.
@@ -191,6 +193,7 @@ impl Health {
             failing: Vec::new(),
             few: 0,
             refused: Vec::new(),
+            is_doubtful: false,
             breaker: None,
             held_by_operator: None,
         }
@@ -231,9 +234,9 @@ impl Health {
         reading: Reading,
         rng: &mut Rng,
     ) -> (Ruling, Option<Change>) {
-        let (state, since) = (self.state, self.since);
+        let (state, since) = (self.shown(), self.since);
         let ruling = self.follow(ended, now, reading, rng);
-        let change = (state != self.state).then(|| match self.state {
+        let change = (state != self.shown()).then(|| match self.shown() {
             State::Up => Change::Up {
                 after: now.since(since),
             },
@@ -253,9 +256,10 @@ impl Health {
         if self.state != State::Up {
             return None;
         }
+        let is_news = self.shown() == State::Up;
         self.failing.clear();
         self.go_down(outcome.to_string(), now, rng);
-        Some(Change::Not {
+        is_news.then(|| Change::Not {
             state: self.state,
             reason: self.reason.clone(),
             next_in: self.next.since(now),
@@ -331,6 +335,14 @@ impl Health {
         }
     }
 
+    /// The state as people are told it: what is up only for want of a better idea is still down.
+    fn shown(&self) -> State {
+        match self.state {
+            State::Up if self.is_doubtful => State::Down,
+            state => state,
+        }
+    }
+
     /// The table of the module's head: one arm, one row.
     fn follow(
         &mut self,
@@ -347,18 +359,18 @@ impl Health {
             (Verdict::Delivered, state) => {
                 self.failing.clear();
                 self.refused.clear();
-                if state == Up {
+                if state == Up && !self.is_doubtful {
                     self.window = self.workers.min(self.window + 1);
                 } else if state != Paused || !late {
                     self.rise(now);
                 }
                 return Ruling::Delivered;
             }
-            (Verdict::Dead, state) => {
+            (Verdict::Dead, _) => {
                 if self.is_too_much(ended, late, now) {
                     return Ruling::Spare;
                 }
-                if state != Up && !late {
+                if self.shown() != Up && !late {
                     self.rise(now);
                 }
                 return Ruling::Dead;
@@ -410,7 +422,13 @@ impl Health {
             return Ruling::Spare;
         }
         if self.state != State::Up {
+            // It is tried as if it were up, but it has taken nothing: its pauses go on growing.
+            let (failures, since) = (self.failures, self.since);
             self.rise(now);
+            if probed {
+                (self.failures, self.since) = (failures, since);
+                self.is_doubtful = true;
+            }
         }
         self.window = (self.window / 2).max(1);
         Ruling::Charge
@@ -449,11 +467,12 @@ impl Health {
         self.fresh_from = now;
         self.failures = 0;
         self.few = 0;
+        self.is_doubtful = false;
         self.reason.clear();
     }
 
     fn go_down(&mut self, reason: String, now: Moment, rng: &mut Rng) {
-        self.failures = if self.state == State::Down {
+        self.failures = if matches!(self.state, State::Down | State::Up) {
             self.failures.saturating_add(1)
         } else {
             1
@@ -463,9 +482,10 @@ impl Health {
     }
 
     fn fall(&mut self, state: State, reason: String, pause: Duration, now: Moment) {
-        if self.state == State::Up {
+        if self.shown() == State::Up {
             self.since = now;
         }
+        self.is_doubtful = false;
         self.state = state;
         self.reason = reason;
         self.next = now + pause;

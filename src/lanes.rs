@@ -325,7 +325,10 @@ impl Lanes {
             Stage::InFlight(_) => return None,
         }
         if alone.is_some() {
-            return self.leave(lane, seq);
+            self.slots.remove(&key);
+            self.homes.remove(&key);
+            self.went(lane, seq);
+            return None;
         }
         Some(self.read_from(key, after(seq)))
     }

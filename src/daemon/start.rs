@@ -70,10 +70,13 @@ fn open(config: &Config, upkeep: &Upkeep) -> Result<Store, DaemonError> {
     } else {
         Look::Usual
     };
+    if suspicious {
+        // Before the check: one that is cut short must not be what the next start begins with.
+        upkeep.starts.begin_again();
+    }
     let (store, damage) = Store::open_or_begin(path, random()?, look)?;
     if suspicious {
         info!("[store] checked");
-        upkeep.starts.begin_again();
     }
     if let Some(Damage { kept, why }) = damage {
         let (path, kept) = (path.display(), kept.display());

@@ -358,3 +358,29 @@ fn an_event_that_breaks_the_connection_each_time_is_charged_in_the_end() {
     assert_eq!(world.ends(9, &unreachable_host()).0, Ruling::Spare);
     assert_eq!(world.health.state(), State::Down);
 }
+
+#[test]
+fn the_pauses_of_an_outage_of_answers_grow_to_the_longest_and_it_is_said_once() {
+    let mut world = World::new();
+    let mut said = 0;
+    let mut last = Duration::ZERO;
+    // One lone event, for hours: probed, charged for want of witnesses, suspected.
+    for _ in 0..200 {
+        world.until_due();
+        let began = world.now;
+        let (ruling, change) = world.ends(7, &answer(500));
+        said += usize::from(change.is_some());
+        if ruling == Ruling::Charge {
+            let now = world.now;
+            let change = world.health.suspect(&answer(500), now, &mut world.rng);
+            said += usize::from(change.is_some());
+        }
+        last = world.waits().unwrap_or(last);
+        assert!(began <= world.now);
+    }
+    assert_eq!(last, POLICY.max);
+    assert_eq!(said, 1);
+    world.until_due();
+    let (_, change) = world.ends(7, &answer(200));
+    assert!(matches!(change, Some(Change::Up { .. })), "{change:?}");
+}

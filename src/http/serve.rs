@@ -255,12 +255,14 @@ impl Loop {
         self.out.clear();
         reply::write(&mut self.out, answer, date, manner);
         let held = std::mem::take(&mut connection.held);
+        // Whatever happens from here on, its request has its answer: it must not be taken for one
+        // whose sender has left.
+        connection.go(Phase::Writing { then }, self.now, &self.limits);
         if connection.say(&self.out).is_err() {
             self.close(slot);
         } else if connection.is_flushed() {
             self.said(slot, then);
         } else {
-            connection.go(Phase::Writing { then }, self.now, &self.limits);
             self.plan(slot);
         }
         if self.out.capacity() > LARGE_ANSWER {

@@ -98,9 +98,9 @@ pub(super) fn is_damage(error: &Error) -> bool {
         Error::File { error, .. } => is_garbage(error),
         Error::Database(error) => match error.as_ref() {
             redb::Error::Io(error) => is_garbage(error),
-            redb::Error::Corrupted(_)
-            | redb::Error::UpgradeRequired(_)
-            | redb::Error::TableTypeMismatch { .. }
+            // A file of another version of redb is whole. That is said by words only.
+            redb::Error::Corrupted(why) => !why.contains("file format version"),
+            redb::Error::TableTypeMismatch { .. }
             | redb::Error::TableIsMultimap(_)
             | redb::Error::TableIsNotMultimap(_)
             | redb::Error::TypeDefinitionChanged { .. }

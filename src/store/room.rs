@@ -68,10 +68,10 @@ impl Room for Disk {
     }
 
     fn give_up_ballast(&self) {
-        if !self.ballast.is_there() {
-            return;
-        }
+        // Also one whose making was cut short: what there is of it is needed now.
+        let was_there = self.ballast.is_there();
         match self.ballast.give_up() {
+            Ok(()) if !was_there => {}
             Ok(()) => info!(
                 "[store] the disk is full: {} MiB set aside for this are free now, so that \
                  deliveries can be settled",

@@ -175,3 +175,20 @@ fn events_that_came_before_there_was_a_destination_reach_it_after_a_restart() {
     assert_eq!(names.len(), 51);
     assert!(names.is_sorted(), "{names:?}");
 }
+
+/// More than may be connected at once, as cameras come that open a connection for each event.
+#[test]
+fn senders_that_come_one_by_one_are_answered_for_ever() {
+    let upstream = Upstream::well();
+    let site = Site::new(&upstream, Plan::default());
+    let gateway = site.start_quietly();
+    for number in 0..1_500 {
+        let body = event("cam-7", &format!("e-{number}"));
+        let mut device = gateway.connect();
+        let request = post("/ingest/door", "Connection: close\r\n", body.as_bytes());
+        device.say(&request).expect("the gateway reads");
+        let answer = device.hear().expect("the gateway answers");
+        assert_eq!(answer.status, 202, "{number}: {answer:?}");
+    }
+    gateway.stop();
+}

@@ -33,6 +33,22 @@ fn sixty_four_that_reconnect_together_are_all_answered() {
 }
 
 #[test]
+fn senders_that_come_one_by_one_never_use_up_the_connections() {
+    let server = Running::echo(Limits {
+        connections: 3,
+        ..limits()
+    });
+    for number in 0..20 {
+        let mut sender = server.connect();
+        say(
+            &mut sender,
+            "POST /a HTTP/1.0\r\nContent-Length: 2\r\n\r\nhi",
+        );
+        assert_eq!(accepted(&mut sender), b"hi", "{number}");
+    }
+}
+
+#[test]
 fn a_fast_sender_starves_nobody() {
     let server = Running::echo(Limits {
         oversize_read: u64::MAX,
