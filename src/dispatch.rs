@@ -189,7 +189,7 @@ impl Dispatcher {
         if ruling == Ruling::Delivered {
             line.suspects.delivered();
         }
-        if line.clear_up(&self.store, &attempt, ruling, decided.is_suspect)? {
+        if line.clear_up(&attempt, ruling, decided.is_suspect) {
             let change = line.health.suspect(&attempt.outcome, now, &mut self.rng);
             line.say(change, Some(&name));
         }
@@ -344,7 +344,7 @@ impl Line {
                 // It leaves its lane for now, so that the next one shows whose fault it is.
                 self.suspects.failed(seq);
                 Decided {
-                    is_suspect: true,
+                    is_suspect: !self.lanes.is_discarded(lane, seq),
                     ..Decided::nothing(self.lanes.settled(lane, seq))
                 }
             }
@@ -420,31 +420,21 @@ impl Line {
     /// - The next one was delivered: the suspect is tried once more, and is dead if it fails again.
     /// - The next one failed too, or there is none: it is the destination, which is returned. The
     ///   suspect is the head of its lane again, and nobody is charged while it is down.
-    fn clear_up(
-        &mut self,
-        store: &Store,
-        attempt: &Attempt,
-        ruling: Ruling,
-        is_suspect: bool,
-    ) -> Result<bool, store::Error> {
+    fn clear_up(&mut self, attempt: &Attempt, ruling: Ruling, is_suspect: bool) -> bool {
         let DeliveryId { lane, seq, .. } = attempt.delivery;
         if is_suspect {
-            // It may have been discarded while it was tried.
-            if self.find(store, lane, seq, seq)?.is_none() {
-                return Ok(false);
-            }
             self.suspects.stand_aside(lane, seq, attempt.progress);
             if self.lanes.has(lane) {
-                return Ok(false);
+                return false;
             }
         } else if !self.suspects.is_aside(lane) {
-            return Ok(false);
+            return false;
         }
         let failed = is_suspect || matches!(ruling, Ruling::Charge | Ruling::Spare);
         if failed || ruling == Ruling::Delivered || !self.lanes.has(lane) {
             self.take_back(lane);
         }
-        Ok(failed)
+        failed
     }
 
     fn take_back(&mut self, lane: Lane) {

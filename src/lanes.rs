@@ -342,6 +342,12 @@ impl Lanes {
         self.waiting.range(later).next().map(|(due, _)| *due)
     }
 
+    /// Whether a delivery that was taken has been given up by an operator since.
+    #[must_use]
+    pub fn is_discarded(&self, lane: Lane, seq: Seq) -> bool {
+        self.in_flight.get(&(lane, seq)) == Some(&true)
+    }
+
     /// How many deliveries were taken and have not ended.
     #[must_use]
     pub fn in_flight(&self) -> usize {

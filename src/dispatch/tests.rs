@@ -116,6 +116,12 @@ impl World {
     }
 
     fn conclude(&mut self, job: Job, outcome: Outcome) {
+        let settlement = self.end(job, outcome).map(Box::new);
+        self.commit(settlement.into_iter().map(Work::Settle).collect());
+    }
+
+    /// An attempt ends. What is to be settled has not reached the committer.
+    fn end(&mut self, job: Job, outcome: Outcome) -> Option<Settlement> {
         if matches!(&outcome, Outcome::Answered(answer) if answer.status == 200) {
             self.arrived.push(job.delivery.seq.0);
         }
@@ -127,12 +133,8 @@ impl World {
         };
         let name = format!("#{}", job.delivery.seq);
         let concluded = Concluded { attempt, name };
-        let settlement = self
-            .dispatcher
-            .conclude(concluded)
-            .expect("the store works");
-        let work = settlement.map(|settlement| Work::Settle(Box::new(settlement)));
-        self.commit(work.into_iter().collect());
+        let settlement = self.dispatcher.conclude(concluded);
+        settlement.expect("the store works")
     }
 
     /// Tries whatever may be tried for so long, each attempt ending at once.
@@ -339,6 +341,24 @@ fn a_suspect_that_is_discarded_while_it_stands_aside_stays_discarded() {
     world.conclude(next, answered(200));
     world.run(HOUR, |_| answered(200));
     assert_eq!(world.arrived, [1]);
+}
+
+#[test]
+fn a_suspect_whose_move_to_a_lane_of_its_own_is_not_on_disk_yet_is_tried_again() {
+    let mut world = World::new();
+    world.receive(1, Lane::unordered("door"));
+    let mut unsettled = Vec::new();
+    for _ in 0..RetryPolicy::DEFAULT.max_attempts {
+        let job = world.claim().expect("it is due");
+        unsettled.extend(world.end(job, answered(500)));
+        let due = world.dispatcher.wake_at().expect("it is tried again");
+        world.clock.advance(due.since(world.clock.moment()));
+    }
+    let unsettled = unsettled.into_iter().map(Box::new).map(Work::Settle);
+    world.commit(unsettled.collect());
+    world.run(HOUR, |_| answered(200));
+    assert_eq!(world.arrived, [0]);
+    assert_eq!(world.backlog(), (0, 0));
 }
 
 #[test]
