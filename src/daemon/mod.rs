@@ -28,7 +28,9 @@ mod stop;
 mod threads;
 mod upkeep;
 
+pub use start::Ground;
 pub use stop::{EXIT_INTERNAL, watch_signals};
+pub use threads::fetch;
 
 use crate::admin;
 use crate::clock::{Clock, SystemClock};
@@ -46,7 +48,6 @@ use crate::upstream::{self, Http};
 use crew::{Crew, Ends};
 use dispatching::{Ask, Wires};
 use office::Desk;
-use start::Ground;
 use stop::Happened;
 use threads::{Admitter, Reception};
 use upkeep::Upkeep;

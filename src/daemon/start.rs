@@ -14,21 +14,21 @@ use crate::config::Config;
 use crate::delivery::DeliveryId;
 use crate::event::DestinationNo;
 use crate::rng::entropy;
-use crate::store::{Damage, Error, Look, SUSPICIOUS_STARTS, Store, Sync};
+use crate::store::{Damage, Error, Look, Room, SUSPICIOUS_STARTS, Store, Sync};
 
 /// How many held deliveries are sent on their way in one transaction.
 const AT_ONCE: usize = 500;
 
 /// What everything else stands on.
-pub(super) struct Ground {
+pub struct Ground {
     /// The open store.
-    pub(super) store: Arc<Store>,
+    pub store: Arc<Store>,
     /// The number of this start of the machine.
-    pub(super) boot: u64,
+    pub boot: u64,
     /// The numbers of the configured destinations.
-    pub(super) numbers: BTreeMap<String, DestinationNo>,
+    pub numbers: BTreeMap<String, DestinationNo>,
     /// The store's one writer.
-    pub(super) committer: Committer,
+    pub committer: Committer,
 }
 
 impl Ground {
@@ -38,8 +38,22 @@ impl Ground {
         clock: &Arc<dyn Clock>,
         upkeep: &Upkeep,
     ) -> Result<Self, DaemonError> {
-        let store = Arc::new(open(config, upkeep)?);
-        let boot = boot_number(&store, clock::boot_id())?;
+        let store = open(config, upkeep)?;
+        let room = upkeep.disk.clone();
+        Ok(Self::on(store, room, clock::boot_id(), config, clock)?)
+    }
+
+    /// Brings an open store up to date with `config`. `room` is the disk that it lies on, and
+    /// `boot_id` what the kernel calls this start of the machine. A simulation begins here.
+    pub fn on(
+        store: Store,
+        room: Arc<dyn Room>,
+        boot_id: Option<String>,
+        config: &Config,
+        clock: &Arc<dyn Clock>,
+    ) -> Result<Self, Error> {
+        let store = Arc::new(store);
+        let boot = boot_number(&store, boot_id)?;
         let numbers = numbers(&store, config)?;
         let max_size = config.store.max_size;
         let retention = Retention {
@@ -48,7 +62,7 @@ impl Ground {
         };
         let mut committer =
             Committer::new(Arc::clone(&store), Arc::clone(clock), max_size, retention)?
-                .with_room(upkeep.disk.clone());
+                .with_room(room);
         assign_held(&store, &mut committer, config, &numbers)?;
         Ok(Self {
             store,

@@ -145,13 +145,7 @@ pub(super) fn work(
     concluded: &Sender<Concluded>,
 ) -> Result<(), Error> {
     for job in jobs {
-        let parcel = match fetch(store, &job) {
-            Ok(parcel) => Ok(parcel),
-            Err(store::Error::Corrupt { table, reason }) => {
-                Err(format!("its record in `{table}` is damaged: {reason}"))
-            }
-            Err(error) => return Err(error.into()),
-        };
+        let parcel = fetch(store, &job)?;
         let (attempt, name) = worker.attempt(job.delivery, job.progress, parcel);
         fault::point("after-send");
         if concluded.send(Concluded { attempt, name }).is_err() {
@@ -161,8 +155,18 @@ pub(super) fn work(
     Ok(())
 }
 
-/// Reads what is to be sent, and holds nothing of the store afterwards.
-fn fetch(store: &Store, job: &Job) -> Result<Parcel, store::Error> {
+/// Reads what is to be sent, or says what is damaged of it. Holds nothing of the store afterwards.
+pub fn fetch(store: &Store, job: &Job) -> Result<Result<Parcel, String>, store::Error> {
+    match read(store, job) {
+        Ok(parcel) => Ok(Ok(parcel)),
+        Err(store::Error::Corrupt { table, reason }) => {
+            Ok(Err(format!("its record in `{table}` is damaged: {reason}")))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn read(store: &Store, job: &Job) -> Result<Parcel, store::Error> {
     let seq = job.delivery.seq;
     let missing = || store::Error::Corrupt {
         table: "events",
