@@ -427,7 +427,10 @@ fn what_has_ended_expires_and_what_waits_stays() {
     assert_eq!(report.refused, ["the body of e-0 has expired"]);
     bench.pass(31 * DAY);
     assert_eq!(bench.left(Seq(0)), (false, false));
-    assert_eq!(bench.trail(Seq(0)), []);
+    let again = bench.step(vec![admit("e-0", b"x", 3)]);
+    assert_eq!(again.answers, [(3, Done::Duplicate(Seq(0)))]);
+    bench.committer.finish().expect("the store works");
+    assert_eq!(bench.trail(Seq(0)), [], "nothing is noted of it any more");
     for seq in [1, 2] {
         assert_eq!(bench.left(Seq(seq)), (true, true), "seq {seq}");
     }
