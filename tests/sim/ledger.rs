@@ -1,0 +1,393 @@
+//! What the outside knows: what was promised, what arrived, and what may explain that.
+//!
+//! It is told what happens as it happens, and complains at once about what must not.
+//! [`super::inspect`] compares it with what the store says.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+use gatepost::commit::{Change, Done, Notice, Operation, Report, Settlement, Target};
+use gatepost::delivery::{Attempt, DeadReason, Outcome};
+use gatepost::dispatch::Job;
+use gatepost::event::{DestinationNo, Seq};
+use gatepost::health::BREAKER;
+
+use crate::sim::devices::{Message, MessageNo};
+use crate::sim::network::Request;
+use crate::sim::process::Told;
+
+/// What is known of one event on its way to one destination.
+#[derive(Debug)]
+pub(crate) struct Course {
+    /// How often it has arrived.
+    pub(crate) arrivals: u32,
+    /// When it last may have ended: arrived, or was given up by an operator. None after a replay.
+    pub(crate) ended: Option<Duration>,
+    /// How many more arrivals can be explained.
+    licences: u32,
+    /// What was settled by this process and may not be on disk.
+    settling: VecDeque<Change>,
+    /// It arrived, the gateway heard of it, and that may not be on disk.
+    is_unsettled: bool,
+    /// It was dead, others went on, and a crash forgot that.
+    may_be_late: bool,
+}
+
+impl Default for Course {
+    fn default() -> Self {
+        Self {
+            arrivals: 0,
+            ended: None,
+            licences: 1,
+            settling: VecDeque::new(),
+            is_unsettled: false,
+            may_be_late: false,
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Ledger {
+    /// The events that are on disk, whether or not their sender has heard so.
+    pub(crate) events: BTreeMap<Seq, MessageNo>,
+    /// Those that their sender was told are received.
+    pub(crate) acknowledged: BTreeSet<Seq>,
+    /// Events that may have been taken out of quarantine.
+    pub(crate) let_go: BTreeSet<Seq>,
+    /// Messages whose bytes on the disk are damaged.
+    pub(crate) damaged: BTreeSet<MessageNo>,
+    /// Events whose body or record has expired.
+    pub(crate) expired: BTreeSet<Seq>,
+    courses: BTreeMap<(DestinationNo, Seq), Course>,
+    /// The number under which a message that can be recognised was first stored.
+    known: BTreeMap<MessageNo, Seq>,
+    keys: BTreeMap<Vec<u8>, Seq>,
+    key_of: BTreeMap<Seq, Vec<u8>>,
+    /// The last event of each lane whose first delivery was not a replay.
+    last: BTreeMap<(DestinationNo, String), Seq>,
+    /// Dead letters in a row, with nothing delivered between.
+    refused: BTreeMap<DestinationNo, BTreeSet<Seq>>,
+    /// How many attempts got an answer from each destination, in this process.
+    answers: BTreeMap<DestinationNo, u64>,
+    /// How many had been answered when a delivery found nobody there.
+    falls: BTreeMap<(DestinationNo, Seq), BTreeSet<u64>>,
+    /// Destinations that an operator holds, and has heard so.
+    held: BTreeSet<String>,
+    /// Those that were held when this process started: nothing goes there.
+    frozen: BTreeSet<String>,
+    /// What operators wait for.
+    wishes: Vec<Operation>,
+}
+
+impl Ledger {
+    /// What is known of a delivery.
+    pub(crate) fn course(&mut self, destination: DestinationNo, seq: Seq) -> &mut Course {
+        self.courses.entry((destination, seq)).or_default()
+    }
+
+    /// An event is on disk: it stays there under this number, and is there once.
+    pub(crate) fn stored(&mut self, seq: Seq, number: MessageNo, message: &Message) {
+        let before = self.events.insert(seq, number);
+        assert!(
+            before.is_none_or(|before| before == number),
+            "seq {seq} was message {before:?} and is message {number} now"
+        );
+        if message.event_id.is_some() && !message.is_odd {
+            let first = *self.known.entry(number).or_insert(seq);
+            assert_eq!(first, seq, "message {number} is stored twice");
+        }
+    }
+
+    /// The earlier event with the ids of this one and other bytes.
+    pub(crate) fn has_twin_before(&self, seq: Seq, sent: &[Message]) -> bool {
+        let message = &sent[self.events[&seq]];
+        let ids = |message: &Message| {
+            let id = message.event_id.clone()?;
+            (!message.is_odd).then_some((message.route, message.device.clone(), id))
+        };
+        let mine = ids(message);
+        let earlier = self.events.range(..seq);
+        mine.is_some()
+            && earlier
+                .into_iter()
+                .any(|(_, other)| ids(&sent[*other]) == mine)
+    }
+
+    /// An operator's wish is on its way.
+    pub(crate) fn wished(&mut self, operation: Operation) {
+        if let Operation::Release(name) = &operation {
+            self.held.remove(name);
+            self.frozen.remove(name);
+        }
+        self.wishes.push(operation);
+    }
+
+    /// A commit has been synced.
+    pub(crate) fn committed(
+        &mut self,
+        told: &[Told],
+        notices: &[Notice],
+        sent: &[Message],
+        now: Duration,
+    ) {
+        for notice in notices {
+            if let Notice::Settled(id) = notice {
+                let course = self.course(id.destination, id.seq);
+                let settled = course.settling.pop_front();
+                if settled.expect("it was told to the committer") == Change::Delivered {
+                    course.is_unsettled = false;
+                }
+            }
+        }
+        for told in told {
+            match told {
+                Told::Operator(Operation::Hold(name), _) if !self.releases(name) => {
+                    self.held.insert(name.clone());
+                }
+                _ => {}
+            }
+            match told {
+                Told::Device(number, _, Some(Done::Stored(seq))) => {
+                    self.stored(*seq, *number, &sent[*number]);
+                }
+                Told::Device(number, _, Some(Done::Duplicate(seq))) => {
+                    let first = self.known.get(number);
+                    assert_eq!(first, Some(seq), "message {number} repeats another");
+                }
+                Told::Device(..) => {}
+                Told::Operator(operation, report) => self.operated(operation, report, now),
+            }
+        }
+    }
+
+    /// A device has heard something.
+    pub(crate) fn heard(&mut self, message: &Message, status: u16, done: Option<&Done>) {
+        let right = match done {
+            Some(Done::Stored(_) | Done::Duplicate(_)) if message.is_odd => {
+                let verdict = message.route == Some("test");
+                status == if verdict { 400 } else { 200 }
+            }
+            Some(Done::Stored(_)) => status == 202,
+            Some(Done::Duplicate(_)) => status == 200,
+            _ => status == 503,
+        };
+        assert!(right, "HTTP {status} for {done:?}");
+        if let Some(Done::Stored(seq) | Done::Duplicate(seq)) = done {
+            self.acknowledged.insert(*seq);
+        }
+    }
+
+    /// A request went upstream.
+    pub(crate) fn sent(
+        &mut self,
+        (job, name): (&Job, &str),
+        request: &Request,
+        sent: &[Message],
+        now: Duration,
+    ) {
+        assert!(!self.frozen.contains(name), "{name} is held");
+        let (destination, seq) = (job.delivery.destination, job.delivery.seq);
+        let number = self.events.get(&seq);
+        let number = *number.expect("what is sent was stored before");
+        let body = &sent[number].request.body;
+        assert!(*body == request.sent.body, "seq {seq}: other bytes");
+        self.check_key(seq, request);
+        if !request.arrived {
+            return;
+        }
+        let course = self.course(destination, seq);
+        let is_first = course.arrivals == 0;
+        course.arrivals += 1;
+        course.ended = Some(now);
+        assert!(
+            0 < course.licences,
+            "seq {seq} arrives once more and nothing explains it"
+        );
+        course.licences -= 1;
+        if request.is_heard {
+            course.is_unsettled = true;
+        } else {
+            course.licences += 1;
+        }
+        let may_be_late = std::mem::take(&mut course.may_be_late);
+        let Some(lane) = sent[number].line_up_with() else {
+            return;
+        };
+        if is_first && !job.progress.replayed {
+            let last = self.last.entry((destination, lane)).or_insert(seq);
+            assert!(
+                may_be_late || *last <= seq,
+                "seq {seq} arrives after {last} of its lane"
+            );
+            *last = seq.max(*last);
+        }
+    }
+
+    /// An attempt ended, and `settlement` is to be noted of it.
+    pub(crate) fn concluded(
+        &mut self,
+        attempt: &Attempt,
+        settlement: Option<&Settlement>,
+        most: u32,
+    ) {
+        let (destination, seq) = (attempt.delivery.destination, attempt.delivery.seq);
+        let charged = attempt.progress.attempts + 1;
+        let change = settlement.map(|settlement| &settlement.change);
+        let outcome = &attempt.outcome;
+        let breaks = self.breaks(destination, seq, outcome);
+        let blame = match blame(outcome) {
+            Blame::Nobody if breaks => Blame::Doubtful,
+            blame => blame,
+        };
+        let right = match change {
+            None => blame != Blame::Arrived,
+            Some(Change::Delivered) => blame == Blame::Arrived,
+            Some(Change::Retry { progress, .. }) => {
+                blame == Blame::Doubtful && progress.attempts == charged && charged < most
+            }
+            Some(Change::Dead(letter)) => match letter.reason {
+                DeadReason::Rejected => blame == Blame::Guilty,
+                DeadReason::Exhausted => blame == Blame::Doubtful && most <= charged,
+                DeadReason::Damaged => matches!(outcome, Outcome::Damaged(_)),
+            },
+        };
+        assert!(right, "seq {seq}: {outcome} led to {change:?}");
+        let refused = self.refused.entry(destination).or_default();
+        match change {
+            Some(Change::Delivered) => refused.clear(),
+            Some(Change::Dead(letter)) if letter.reason != DeadReason::Damaged => {
+                refused.insert(seq);
+                assert!(refused.len() < BREAKER, "the breaker does not break");
+            }
+            _ => {}
+        }
+        let course = self.course(destination, seq);
+        // Before it is given up it lets the next of its lane show whose fault it is.
+        course.may_be_late |= change.is_none() && blame == Blame::Doubtful && most <= charged;
+        course.settling.extend(change.cloned());
+    }
+
+    /// Whether this event has brought the destination down three times, which took others between.
+    fn breaks(&mut self, destination: DestinationNo, seq: Seq, outcome: &Outcome) -> bool {
+        let answers = self.answers.entry(destination).or_default();
+        if !matches!(outcome, Outcome::Unreachable(_)) {
+            *answers += 1;
+            return false;
+        }
+        let falls = self.falls.entry((destination, seq)).or_default();
+        falls.insert(*answers);
+        3 <= falls.len()
+    }
+
+    /// A process starts, and nothing may go to what was held before.
+    pub(crate) fn process_started(&mut self) {
+        self.frozen = self.held.clone();
+    }
+
+    /// The process is gone. `orderly`: what it had settled is on disk.
+    pub(crate) fn process_ended(&mut self, orderly: bool, now: Duration) {
+        self.refused.clear();
+        self.answers.clear();
+        self.falls.clear();
+        for course in self.courses.values_mut() {
+            let settling = std::mem::take(&mut course.settling);
+            let settled = orderly && settling.contains(&Change::Delivered);
+            if std::mem::take(&mut course.is_unsettled) && !settled {
+                course.licences += 1;
+            }
+            let is_dead = |change: &Change| matches!(change, Change::Dead(_));
+            course.may_be_late |= !orderly && settling.iter().any(is_dead);
+        }
+        // Nobody knows whether what they wanted was done.
+        for wish in std::mem::take(&mut self.wishes) {
+            match wish {
+                Operation::Replay(targets) => {
+                    for (destination, seq) in deliveries(&targets) {
+                        self.course(destination, seq).licences += 1;
+                    }
+                }
+                Operation::Discard(targets) => self.gave_up(&targets, now),
+                _ => {}
+            }
+        }
+    }
+
+    /// Whether somebody wants this destination released meanwhile.
+    fn releases(&self, name: &str) -> bool {
+        let is = |wish: &Operation| matches!(wish, Operation::Release(other) if other == name);
+        self.wishes.iter().any(is)
+    }
+
+    fn operated(&mut self, operation: &Operation, report: &Report, now: Duration) {
+        let wish = self.wishes.iter().position(|wish| wish == operation);
+        self.wishes.remove(wish.expect("somebody wished it"));
+        match operation {
+            Operation::Replay(targets) if 0 < report.done => {
+                for (destination, seq) in deliveries(targets) {
+                    let course = self.course(destination, seq);
+                    course.licences += 1;
+                    // One that has arrived meanwhile may be all that the operator wanted.
+                    if !course.is_unsettled {
+                        course.ended = None;
+                    }
+                }
+            }
+            Operation::Discard(targets) if 0 < report.done => self.gave_up(targets, now),
+            Operation::Release(_) => self.refused.clear(),
+            _ => {}
+        }
+    }
+
+    fn gave_up(&mut self, targets: &[Target], now: Duration) {
+        for target in targets {
+            match &target.destination {
+                Some(to) => {
+                    let course = self.course(to.number, target.seq);
+                    course.ended = course.ended.or(Some(now));
+                }
+                None => _ = self.let_go.insert(target.seq),
+            }
+        }
+    }
+
+    fn check_key(&mut self, seq: Seq, request: &Request) {
+        let key = request.sent.header("Idempotency-Key");
+        let key = key.expect("each request has one").to_vec();
+        let first = self.key_of.entry(seq).or_insert_with(|| key.clone());
+        assert_eq!(*first, key, "seq {seq} has a new key");
+        let owner = *self.keys.entry(key).or_insert(seq);
+        assert_eq!(owner, seq, "two events share a key");
+    }
+}
+
+fn deliveries(targets: &[Target]) -> impl Iterator<Item = (DestinationNo, Seq)> {
+    let to = |target: &Target| Some((target.destination.as_ref()?.number, target.seq));
+    targets.iter().filter_map(to)
+}
+
+/// Whom an outcome blames. Written down a second time on purpose: see DESIGN section 6.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Blame {
+    Arrived,
+    /// The event, for certain.
+    Guilty,
+    /// The event or the destination.
+    Doubtful,
+    /// The destination or our configuration of it.
+    Nobody,
+}
+
+fn blame(outcome: &Outcome) -> Blame {
+    match outcome {
+        Outcome::Answered(answer) => match answer.status {
+            200..=299 => Blame::Arrived,
+            400 | 406 | 411 | 413 | 414 | 415 | 422 | 431 | 451 => Blame::Guilty,
+            503 if answer.retry_after.is_some() => Blame::Nobody,
+            408 | 409 | 425 | 500..=599 => Blame::Doubtful,
+            _ => Blame::Nobody,
+        },
+        Outcome::TimedOut | Outcome::Failed(_) => Blame::Doubtful,
+        Outcome::Damaged(_) => Blame::Guilty,
+        Outcome::Unreachable(_) | Outcome::Misconfigured(_) => Blame::Nobody,
+    }
+}

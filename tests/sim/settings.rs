@@ -1,0 +1,99 @@
+//! The configuration of a life: real TOML, with figures drawn by chance.
+
+use std::path::Path;
+use std::time::Duration;
+
+use gatepost::config::Config;
+use gatepost::retry::RetryPolicy;
+use gatepost::rng::Rng;
+
+/// A route for each order of lanes, one that leads nowhere at first, and one for testers.
+const TEXT: &str = r#"
+[[destination]]
+name = "cloud"
+url = "http://cloud.test/"
+
+[[destination]]
+name = "archive"
+url = "http://archive.test/"
+
+[[route]]
+name = "door"
+path = "/door"
+event_id = ["json:/eventId"]
+device = ["json:/deviceId"]
+require = ["event_id", "device"]
+to = ["cloud", "archive"]
+
+[[route]]
+name = "gate"
+path = "/gate/{*}"
+event_id = ["header:x-event-id"]
+device = ["header:x-device-id"]
+order = "none"
+to = ["cloud"]
+
+[[route]]
+name = "line"
+path = "/line"
+event_id = ["json:/eventId"]
+device = ["json:/deviceId"]
+order = "route"
+to = ["archive"]
+
+[[route]]
+name = "attic"
+path = "/attic"
+event_id = ["json:/eventId"]
+device = ["json:/deviceId"]
+
+[[route]]
+name = "test"
+path = "/test"
+event_id = ["json:/eventId"]
+device = ["json:/deviceId"]
+require = ["event_id", "device"]
+status = "verdict"
+to = ["cloud"]
+"#;
+
+/// The name of the route that leads nowhere until [`open_the_attic`].
+pub(crate) const ATTIC: &str = "attic";
+
+/// Where it leads from then on.
+pub(crate) const ATTIC_TO: &str = "archive";
+
+/// A configuration for one life.
+pub(crate) fn draw(rng: &mut Rng) -> Config {
+    let mut config = Config::parse(TEXT, Path::new("gatepost.toml"))
+        .expect("a constant, and every life reads it");
+    let quotas = [60_000, 200_000, 1 << 30, 1 << 30, 1 << 30];
+    config.store.max_size = pick(rng, &quotas);
+    config.store.keep_delivered = Duration::from_secs(pick(rng, &[600, 7_200, 86_400]));
+    config.store.keep_audit = config.store.keep_delivered * 3;
+    for destination in &mut config.destinations {
+        destination.workers = pick(rng, &[1, 2, 8]);
+        destination.retry = RetryPolicy {
+            first: Duration::from_millis(pick(rng, &[200, 1_000])),
+            max: Duration::from_secs(pick(rng, &[5, 60, 300])),
+            jitter: 0.2,
+            max_attempts: pick(rng, &[1, 2, 4, 10]),
+        };
+    }
+    config
+}
+
+/// The operator gives the route a destination that had none.
+pub(crate) fn open_the_attic(config: &mut Config) {
+    for route in &mut config.routes {
+        if route.name == ATTIC {
+            route.to = vec![ATTIC_TO.to_owned()];
+        }
+    }
+}
+
+/// One of `choices`.
+pub(crate) fn pick<T: Copy>(rng: &mut Rng, choices: &[T]) -> T {
+    let index = rng.below(choices.len() as u64);
+    choices[usize::try_from(index).expect("a small number")]
+}
