@@ -10,6 +10,9 @@ use gatepost::rng::Rng;
 
 use crate::sim::settings::{ATTIC, pick};
 
+/// Half of what is kept whole of what one sender sends and can't be delivered.
+const ALLOWANCE_BYTES: u64 = 6 << 20;
+
 /// How many there are.
 const DEVICES: usize = 5;
 
@@ -23,9 +26,17 @@ pub(crate) struct Message {
     pub(crate) device: Option<String>,
     /// Whether it lacks what its route requires.
     pub(crate) is_odd: bool,
+    /// How often it was sent.
+    pub(crate) tries: u64,
 }
 
 impl Message {
+    /// Whether its sender may have used up what is kept of what can't be delivered. Being refused
+    /// costs too.
+    pub(crate) fn may_be_cut(&self) -> bool {
+        self.is_odd && ALLOWANCE_BYTES <= self.tries * self.request.body.len() as u64
+    }
+
     /// Whether the upstream can't read it.
     pub(crate) fn is_poison(&self) -> bool {
         poison(&self.request.body).is_some()
@@ -81,6 +92,7 @@ impl Devices {
             unheard: Some(number),
             is_waiting: true,
         };
+        self.sent[number].tries += 1;
         Some((number, self.sent[number].request.clone()))
     }
 
@@ -195,6 +207,7 @@ fn compose(device: usize, number: MessageNo, event_id: Option<String>, rng: &mut
             oversize: None,
         },
         route: (!strange).then_some(route),
+        tries: 0,
         is_odd: strange || (requires && (broken || event_id.is_none())),
         event_id: event_id.filter(|_| is_read),
         device: is_read.then_some(name),

@@ -27,9 +27,8 @@ impl World {
         info!("[world] everything heals");
         self.disk.plan(None);
         // What was set aside must be enough to go on with deliveries on a full disk.
-        if self.rng.below(2) == 0 || !self.disk.has_reserve() {
-            self.disk.leave_room(None);
-        }
+        let stays_full = self.rng.below(4) == 0 && self.disk.has_reserve();
+        self.disk.leave_room(stays_full.then_some(0));
         let rots = self.rng.below(6) == 0 && !self.disk.is_small();
         if rots {
             self.let_something_rot();
@@ -45,10 +44,7 @@ impl World {
         if self.rng.below(2) == 0 {
             self.time.synchronise();
         }
-        let names: Vec<String> = self.networks.keys().cloned().collect();
-        for name in names {
-            self.operate(Operation::Release(name));
-        }
+        self.release_all();
         self.go_on_for(self.patience(is_cured));
         self.check_that_nothing_is_left();
         if !rots {
@@ -58,6 +54,14 @@ impl World {
             self.check_that_nothing_is_left();
         }
         self.replay_what_is_dead();
+    }
+
+    /// Nobody holds anything any more.
+    fn release_all(&mut self) {
+        let names: Vec<String> = self.networks.keys().cloned().collect();
+        for name in names {
+            self.operate(Operation::Release(name));
+        }
     }
 
     /// Starts the gateway. On a full disk a start or two may fail.
@@ -92,16 +96,21 @@ impl World {
             self.run_all();
             let Some(process) = &self.process else {
                 self.boot();
+                self.release_all();
                 self.wait(Duration::from_secs(1));
                 continue;
             };
             let is_heard = self.devices.are_content() || !self.is_roomy();
             if process.is_idle() && is_heard && !self.devices.are_waiting() {
-                break;
+                // The last settlements wait until they have found a commit to share.
+                self.pass(RIDE);
+                if self.process.is_some() {
+                    return;
+                }
+                continue;
             }
             self.wait(end.saturating_sub(self.time.age));
         }
-        // The last settlements have waited long enough for a commit to share.
         self.pass(RIDE);
     }
 
@@ -156,6 +165,7 @@ impl World {
     /// A dead letter is whole: once the upstream can read it, it arrives like any other.
     fn replay_what_is_dead(&mut self) {
         self.networks.values().for_each(Network::cure_poison);
+        self.disk.leave_room(None);
         let process = self.process.as_ref().expect("it goes on");
         let replays = operators::replay_all(&self.waiting, &process.numbers);
         self.tally.settled_dead += replays.len() as u64;

@@ -169,6 +169,7 @@ impl Ledger {
             }
             Some(Done::Stored(_)) => status == 202,
             Some(Done::Duplicate(_)) => status == 200,
+            None if message.may_be_cut() => status != 503,
             _ => status == 503,
         };
         assert!(right, "HTTP {status} for {done:?}");
