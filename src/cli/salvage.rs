@@ -84,6 +84,13 @@ fn print_text(salvaged: &Salvaged, into: &Path, out: &mut dyn Write) -> Result<(
             "the file opened only by force: events of its last moments may be missing"
         )?;
     }
+    if salvaged.sifted {
+        writeln!(
+            out,
+            "parts were found page by page: some events that were done may be delivered once more, \
+             under the same idempotency key"
+        )?;
+    }
     if !salvaged.same_gateway {
         writeln!(
             out,

@@ -103,7 +103,7 @@ pub fn check(path: &Path) -> Result<Checked, Error> {
         checked.flaw("(file)", None, why);
     }
     let source = Source::open(path)?;
-    let rescue = Rescue::of(&source, [].into());
+    let rescue = Rescue::of(&source, [].into(), [].into());
     let mut seen = Counters::default();
     check_events(&rescue, &mut seen, &mut checked);
     check_waiting(&rescue, &mut seen, &mut checked);

@@ -38,6 +38,7 @@ mod rescue;
 mod room;
 mod salvage;
 mod schema;
+mod sift;
 mod source;
 mod starts;
 mod write;

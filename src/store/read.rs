@@ -346,7 +346,10 @@ fn pending(key: (u16, u64, u64), record: &[u8]) -> Pending {
     Pending { id, progress }
 }
 
-pub(super) fn encode_progress(progress: Progress) -> [u8; 5] {
+/// The length of a [`Progress`] on disk.
+pub(super) const PROGRESS_BYTES: usize = 5;
+
+pub(super) fn encode_progress(progress: Progress) -> [u8; PROGRESS_BYTES] {
     let [a, b, c, d] = progress.attempts.to_le_bytes();
     [a, b, c, d, u8::from(progress.replayed)]
 }

@@ -1,11 +1,12 @@
 //! One event of a damaged store, with everything that belongs to it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
 use super::salvage::Salvaged;
 use super::schema::{AUDIT, BODIES, DEAD, EVENTS, PENDING, QUARANTINE};
 use super::source::{RowKey, Rows, Source};
+use crate::audit::{Action, Entry, Then};
 use crate::event::{DestinationNo, Event, Lane, Seq};
 
 /// The number for what has no destination yet.
@@ -60,11 +61,17 @@ pub(super) struct Rescue {
     pub(super) audit: Rows<(u64, u64)>,
     /// Destinations that something may wait for.
     pub(super) destinations: BTreeSet<DestinationNo>,
+    /// Those of them whose names are known.
+    names: BTreeMap<DestinationNo, String>,
 }
 
 impl Rescue {
     /// The tables of `source`, in which something may wait for `destinations`.
-    pub(super) fn of(source: &Source, mut destinations: BTreeSet<DestinationNo>) -> Self {
+    pub(super) fn of(
+        source: &Source,
+        mut destinations: BTreeSet<DestinationNo>,
+        names: BTreeMap<DestinationNo, String>,
+    ) -> Self {
         destinations.insert(NO_DESTINATION);
         Self {
             events: source.table(EVENTS, "events"),
@@ -74,7 +81,18 @@ impl Rescue {
             quarantine: source.table(QUARANTINE, "quarantine"),
             audit: source.table(AUDIT, "audit"),
             destinations,
+            names,
         }
+    }
+
+    /// Whether some rows were found page by page, so that they may have been removed since.
+    pub(super) fn is_sifted(&self) -> bool {
+        self.events.is_sifted()
+            || self.bodies.is_sifted()
+            || self.pending.is_sifted()
+            || self.dead.is_sifted()
+            || self.quarantine.is_sifted()
+            || self.audit.is_sifted()
     }
 
     /// Gathers what belongs to the event whose record is `record`.
@@ -123,8 +141,30 @@ impl Rescue {
         }
         let trail = (Bound::Included((seq, 0)), Bound::Included((seq, u64::MAX)));
         kept.trail = several(&self.audit, trail, seq, salvaged);
+        if self.is_sifted() {
+            self.drop_what_has_ended(&mut kept);
+        }
         self.take_body(&mut kept, salvaged);
         Some(kept)
+    }
+
+    /// Rows that were found page by page may have been removed since. The trail says so.
+    fn drop_what_has_ended(&self, kept: &mut Kept) {
+        let entries = kept.trail.iter();
+        let trail: Vec<Entry> = entries
+            .filter_map(|(_, entry)| serde_json::from_slice(entry).ok())
+            .collect();
+        let last = |number: u16| {
+            let name = self.names.get(&DestinationNo(number))?;
+            Stage::last_of(name, &trail)
+        };
+        kept.pending
+            .retain(|(key, _)| !matches!(last(key.0), Some(Stage::Dead | Stage::Over)));
+        kept.dead
+            .retain(|(key, _)| !matches!(last(key.0), Some(Stage::Waits | Stage::Over)));
+        let is_discarded =
+            |entry: &Entry| matches!(entry.action, Action::Discarded { destination: None });
+        kept.quarantined &= !trail.iter().any(is_discarded);
     }
 
     /// A body is only of use if all of it proves whole.
@@ -146,9 +186,41 @@ impl Rescue {
     }
 }
 
+/// Where a delivery stood last, as far as a trail says.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Stage {
+    Waits,
+    Dead,
+    Over,
+}
+
+impl Stage {
+    fn last_of(name: &str, trail: &[Entry]) -> Option<Self> {
+        let stage = |entry: &Entry| match &entry.action {
+            Action::Attempted {
+                destination, then, ..
+            } if destination == name => Some(match then {
+                Then::Delivered => Self::Over,
+                Then::Dead => Self::Dead,
+                Then::RetryIn { .. } => Self::Waits,
+            }),
+            Action::Assigned { destination } | Action::Replayed { destination }
+                if destination == name =>
+            {
+                Some(Self::Waits)
+            }
+            Action::Discarded {
+                destination: Some(destination),
+            } if destination == name => Some(Self::Over),
+            _ => None,
+        };
+        trail.iter().rev().find_map(stage)
+    }
+}
+
 /// The row under `key`, if it is there and whole.
 fn one<K: RowKey>(rows: &Rows<K>, key: K, seq: u64, salvaged: &mut Salvaged) -> Option<Vec<u8>> {
-    if rows.closed().is_some() {
+    if rows.is_lost() {
         return None;
     }
     let row = rows.get(key);
@@ -165,7 +237,7 @@ fn several<K: RowKey>(
     seq: u64,
     salvaged: &mut Salvaged,
 ) -> Vec<(K, Vec<u8>)> {
-    if rows.closed().is_some() {
+    if rows.is_lost() {
         return Vec::new();
     }
     let mut found = Vec::new();

@@ -10,9 +10,10 @@
 //! - A number that may have been given to a lost event is not given again.
 //!
 //! The rows that belong to an event are looked up one by one under every key they can have, because
-//! walking through a table ends at the first damaged page.
+//! walking through a table ends at the first damaged page. What no tree leads to any more is looked
+//! for page by page ([`super::sift`]), also where the header and with it all trees are lost.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use serde::Serialize;
@@ -48,6 +49,9 @@ pub struct Salvaged {
     pub same_gateway: bool,
     /// It opened only as if it had been closed in order: the last moments may be missing.
     pub forced: bool,
+    /// Some of it was found page by page, where what leads there is damaged: what was delivered or
+    /// discarded shortly before may be there again.
+    pub sifted: bool,
 }
 
 /// What was recovered of a table.
@@ -92,7 +96,12 @@ impl Salvaged {
     fn expect_rows<K: RowKey>(&mut self, rows: &Rows<K>) {
         let table = rows.name;
         if let Some(why) = rows.closed() {
-            self.lose(table, None, format!("all of it: {why}"));
+            let what = if rows.is_lost() {
+                "all of it"
+            } else {
+                "some of it, perhaps: it had to be found page by page"
+            };
+            self.lose(table, None, format!("{what}: {why}"));
         }
         self.tables.push(TableCount {
             table,
@@ -122,7 +131,7 @@ pub fn salvage(
     entropy: u64,
     progress: &mut dyn FnMut(u64, Option<u64>),
 ) -> Result<Salvaged, Error> {
-    let source = Source::open(damaged)?;
+    let source = Source::to_salvage(damaged)?;
     let mut salvaged = Salvaged {
         forced: source.mask != Mask::None,
         ..Salvaged::default()
@@ -131,8 +140,11 @@ pub fn salvage(
     salvaged.same_gateway = gateway.is_some();
     let counters = single::<Counters>(&source, "counters", &mut salvaged);
     let store = Store::open(into, gateway.unwrap_or(entropy))?;
-    let mut destinations = take_metas(&source, &store, &mut salvaged)?;
-    let end = counters.as_ref().map(|counters| counters.next_seq);
+    let names = take_metas(&source, &store, &mut salvaged)?;
+    let mut destinations: BTreeSet<DestinationNo> = names.keys().copied().collect();
+    // Counters that were found page by page may be old ones.
+    let known = counters.as_ref().filter(|_| !source.is_sifted());
+    let end = known.map(|counters| counters.next_seq);
     store.write(Sync::Usual, |tables| {
         if let Some(counters) = counters {
             tables.counters.next_seq = counters.next_seq;
@@ -142,7 +154,7 @@ pub fn salvage(
         }
         Ok(())
     })?;
-    let mut rescue = Rescue::of(&source, destinations.clone());
+    let mut rescue = Rescue::of(&source, destinations, names);
     expect_all(&rescue, &mut salvaged);
     let mut batch = Batch::new(&store);
     take_events(&mut rescue, end, &mut batch, &mut salvaged, progress)?;
@@ -155,6 +167,7 @@ pub fn salvage(
             Ok(())
         })?;
     }
+    salvaged.sifted = source.is_sifted() || rescue.is_sifted();
     store.close()?;
     Ok(salvaged)
 }
@@ -175,12 +188,12 @@ fn single<T: DeserializeOwned>(source: &Source, name: &str, salvaged: &mut Salva
     None
 }
 
-/// Takes over single values. Returns the numbers of the destinations whose names are known.
+/// Takes over single values. Returns the destinations whose names are known.
 fn take_metas(
     source: &Source,
     store: &Store,
     salvaged: &mut Salvaged,
-) -> Result<BTreeSet<DestinationNo>, Error> {
+) -> Result<BTreeMap<DestinationNo, String>, Error> {
     let (mut names, read) = source.meta_names();
     if let Err(why) = read {
         salvaged.lose(
@@ -190,7 +203,7 @@ fn take_metas(
         );
         names.push("boot".to_owned());
     }
-    let mut destinations = BTreeSet::new();
+    let mut destinations = BTreeMap::new();
     store.write(Sync::Usual, |tables| {
         for name in &names {
             if matches!(name.as_str(), "schema" | "gateway" | "counters") {
@@ -199,8 +212,10 @@ fn take_metas(
             match source.meta(name) {
                 Ok(Some(content)) => {
                     tables.restore_meta(name, &content)?;
-                    if name.starts_with("destination/") {
-                        destinations.extend(serde_json::from_slice::<DestinationNo>(&content));
+                    if let Some(name) = name.strip_prefix("destination/")
+                        && let Ok(number) = serde_json::from_slice(&content)
+                    {
+                        destinations.insert(number, name.to_owned());
                     }
                 }
                 Ok(None) => {}
@@ -316,7 +331,7 @@ impl Walk {
         end: Option<u64>,
         salvaged: &mut Salvaged,
     ) -> Option<(u64, Vec<u8>)> {
-        if rows.closed().is_some() {
+        if rows.is_lost() {
             return None;
         }
         while !self.ended {

@@ -1,7 +1,7 @@
 //! Salvage and check, on stores that were damaged in every way a disk can think of.
 
 use super::*;
-use crate::audit::{Action, Entry};
+use crate::audit::{Action, Entry, Then};
 use crate::clock::{Reading, Timestamp};
 use crate::delivery::{DeadLetter, DeadReason};
 use crate::event::{Address, Quarantine};
@@ -224,6 +224,107 @@ fn a_page_of_zeros_costs_what_was_on_it() {
 }
 
 #[test]
+fn without_its_header_everything_is_found_page_by_page() {
+    for close in [true, false] {
+        let (_folder, path, mut image) = full(close);
+        image[..4096].fill(0);
+        fs::write(&path, &image).expect("written");
+        let into = folder();
+        let new = into.path().join("events.redb");
+        let salvaged = salvage(&path, &new, 99, &mut |_, _| ()).expect("salvaged");
+        assert!(salvaged.sifted && salvaged.same_gateway, "{salvaged:?}");
+        assert!(!salvaged.is_whole(), "nobody knows how much there was");
+        assert_eq!(recovered(&new, "no header"), EVENTS);
+        let store = open(&new);
+        let counters = store.counters().expect("readable");
+        assert_eq!(counters.backlog[&CLOUD].dead, EVENTS / 10);
+        assert_eq!(counters.backlog[&CLOUD].pending, EVENTS * 7 / 10);
+        assert_eq!(counters.backlog[&NOWHERE].pending, EVENTS / 10);
+        assert_eq!(store.quarantined().ok(), Some(EVENTS / 10));
+        assert!(EVENTS < counters.next_seq, "a number is not given twice");
+        for seq in (0..EVENTS).map(Seq) {
+            assert_eq!(store.trail(seq).expect("readable").len(), 1, "{seq}");
+        }
+    }
+}
+
+#[test]
+fn what_a_trail_says_has_ended_does_not_come_back_from_a_free_page() {
+    let (_folder, path, _) = full(false);
+    let store = open(&path);
+    let attempted = |then| {
+        let action = Action::Attempted {
+            destination: "cloud".to_owned(),
+            number: 1,
+            outcome: "HTTP 200".to_owned(),
+            took_ms: 1,
+            then,
+        };
+        Entry::new(Reading::default(), action)
+    };
+    let of_cloud = |kind| (0..EVENTS).filter(move |seq| seq % 10 == kind).map(Seq);
+    let settle = |tables: &mut Tables<'_>| {
+        for seq in of_cloud(0) {
+            tables.remove_pending(id_of(seq.0))?;
+            tables.put_entry(seq, &attempted(Then::Delivered))?;
+        }
+        for seq in of_cloud(1) {
+            tables.remove_dead(CLOUD, seq)?;
+            tables.put_pending(id_of(seq.0), Progress::default())?;
+            let replayed = Action::Replayed {
+                destination: "cloud".to_owned(),
+            };
+            tables.put_entry(seq, &Entry::new(Reading::default(), replayed))?;
+        }
+        for seq in of_cloud(2) {
+            let progress = Progress {
+                attempts: 3,
+                ..Progress::default()
+            };
+            tables.put_pending(id_of(seq.0), progress)?;
+        }
+        Ok(())
+    };
+    store.write(Sync::Usual, settle).expect("the store works");
+    store.close().expect("closed");
+    let mut image = fs::read(&path).expect("readable");
+    image[..4096].fill(0);
+    fs::write(&path, &image).expect("written");
+    let into = folder();
+    let new = into.path().join("events.redb");
+    salvage(&path, &new, 99, &mut |_, _| ()).expect("salvaged");
+    let store = open(&new);
+    for pending in store.pending_after(None, 1_000).expect("readable") {
+        let seq = pending.id.seq;
+        assert_ne!(seq.0 % 10, 0, "{seq} was delivered");
+        let attempts = if seq.0 % 10 == 2 { 3 } else { 0 };
+        assert_eq!(pending.progress.attempts, attempts, "{seq}");
+    }
+    let counters = store.counters().expect("readable");
+    assert_eq!(counters.backlog[&CLOUD].dead, 0, "all were replayed");
+    assert_eq!(counters.backlog[&CLOUD].pending, EVENTS * 7 / 10);
+}
+
+#[test]
+fn a_lost_branch_costs_nothing_of_what_is_below_it() {
+    let (_folder, path, image) = full(true);
+    let mut branches = 0;
+    for page in 1..image.len() / 4096 {
+        // redb's mark of a branch, with at least one key.
+        if image[page * 4096] != 2 || image[page * 4096 + 2] == 0 {
+            continue;
+        }
+        let mut damaged = image.clone();
+        damaged[page * 4096..][..4096].fill(0);
+        fs::write(&path, &damaged).expect("written");
+        branches += 1;
+        let (_, events) = rescue(&path, &format!("branch {page}")).expect("it opens");
+        assert_eq!(events, EVENTS, "branch {page}");
+    }
+    assert!(3 < branches, "{branches}");
+}
+
+#[test]
 fn a_truncated_store_gives_what_is_left_of_it() {
     for close in [true, false] {
         let (_folder, path, image) = full(close);
@@ -294,20 +395,26 @@ fn tables_that_disagree_are_found() {
     assert_eq!((found.len(), flaws.len()), (3, 3), "{flaws:?}");
 }
 
-/// Flips a bit in the first record of a table, below our own checksums and above redb's.
+/// Flips a bit in the first record of a table, in all copies of it: also those on free pages.
 fn flip<K: RowKey>(path: &Path, table: redb::TableDefinition<'static, K, Sealed>) {
     let db = Database::open(path).expect("a database");
-    let transaction = db.begin_write().expect("begun");
-    {
-        let mut table = transaction.open_table(table).expect("a table");
-        let (key, mut record) = {
-            let first = table.first().expect("readable").expect("a row");
-            (first.0.value(), first.1.value().to_vec())
-        };
-        *record.last_mut().expect("a sealed record") ^= 4;
-        table.insert(key, record.as_slice()).expect("written");
+    let record = {
+        let transaction = db.begin_read().expect("begun");
+        let table = transaction.open_table(table).expect("a table");
+        let first = table.first().expect("readable").expect("a row");
+        first.1.value().to_vec()
+    };
+    drop(db);
+    let mut image = fs::read(path).expect("readable");
+    let mut found = 0;
+    for at in 0..image.len() - record.len() {
+        if image[at..].starts_with(&record) {
+            image[at + record.len() - 1] ^= 4;
+            found += 1;
+        }
     }
-    transaction.commit().expect("committed");
+    assert!(0 < found, "the record is in the file");
+    fs::write(path, &image).expect("written");
 }
 
 #[test]
