@@ -197,10 +197,9 @@ impl Disk {
         self.lock().room.is_some()
     }
 
-    /// Whether there is room, or something set aside for when there is none.
-    pub(crate) fn has_reserve(&self) -> bool {
-        let platter = self.lock();
-        platter.ballast || platter.room.is_none_or(|room| BALLAST_BLOCKS / 2 <= room)
+    /// Whether something is set aside for when there is no room.
+    pub(crate) fn has_ballast(&self) -> bool {
+        self.lock().ballast
     }
 
     /// Whether they ever had.

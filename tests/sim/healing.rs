@@ -21,13 +21,16 @@ const LONGEST_ASKED: Duration = Duration::from_secs(144);
 /// 100 ms one by one, and a second for the last settlement.
 const DRAIN: Duration = Duration::from_secs(60);
 
+/// A gateway that has ended so often in a healed world won't ever go on.
+const MOST_DEATHS: u32 = 20;
+
 impl World {
     /// Heals the world, then holds the gateway to what it promised.
     pub(crate) fn heal(&mut self) {
         info!("[world] everything heals");
         self.disk.plan(None);
         // What was set aside must be enough to go on with deliveries on a full disk.
-        let stays_full = self.rng.below(4) == 0 && self.disk.has_reserve();
+        let stays_full = self.rng.below(4) == 0 && self.disk.has_ballast();
         self.disk.leave_room(stays_full.then_some(0));
         let rots = self.rng.below(6) == 0 && !self.disk.is_small();
         if rots {
@@ -91,10 +94,12 @@ impl World {
     /// Lets the gateway work until nothing is to be done but by retention, at most for so long.
     fn go_on_for(&mut self, patience: Duration) {
         let end = self.time.age + patience;
-        while self.time.age < end {
+        let mut deaths = 0;
+        while self.time.age < end && deaths < MOST_DEATHS {
             self.device_sends(false);
             self.run_all();
             let Some(process) = &self.process else {
+                deaths += 1;
                 self.boot();
                 self.release_all();
                 self.wait(Duration::from_secs(1));
