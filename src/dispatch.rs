@@ -29,7 +29,7 @@ use crate::audit::{Action, Entry, Then};
 use crate::clock::{Clock, Moment, Reading, Timestamp};
 use crate::commit::{Change, Notice, Settlement};
 use crate::config;
-use crate::delivery::{Attempt, DeadLetter, DeadReason, DeliveryId, Outcome, Progress};
+use crate::delivery::{Attempt, DeadLetter, DeadReason, DeliveryId, Outcome, Progress, Verdict};
 use crate::event::{DestinationNo, Lane, Seq};
 use crate::health::{self, Ended, Health, Ruling, State};
 use crate::lanes::{Head, Lanes, Next, Row};
@@ -184,12 +184,18 @@ impl Dispatcher {
             Ruling::Charge if is_witness => Ruling::Spare,
             ruling => ruling,
         };
-        let decided = line.decide(&attempt, ruling, now, &mut self.rng);
+        let is_answered_probe =
+            ruling == Ruling::Spare && ended.verdict == Verdict::Retry && !is_witness;
+        let decided = if is_answered_probe && line.is_probed_too_often(&attempt) {
+            line.suspect(id.lane, id.seq)
+        } else {
+            line.decide(&attempt, ruling, now, &mut self.rng)
+        };
         line.read(&self.store, decided.next)?;
         if ruling == Ruling::Delivered {
             line.suspects.delivered();
         }
-        if line.clear_up(&attempt, ruling, decided.is_suspect) {
+        if line.clear_up(&attempt, ruling, decided.is_suspect, now) {
             let change = line.health.suspect(&attempt.outcome, now, &mut self.rng);
             line.say(change, Some(&name));
         }
@@ -341,12 +347,7 @@ impl Line {
                 if self.suspects.is_proven(seq) {
                     return self.die(lane, seq, DeadReason::Exhausted);
                 }
-                // It leaves its lane for now, so that the next one shows whose fault it is.
-                self.suspects.failed(seq);
-                Decided {
-                    is_suspect: !self.lanes.is_discarded(lane, seq),
-                    ..Decided::nothing(self.lanes.settled(lane, seq))
-                }
+                self.suspect(lane, seq)
             }
             Ruling::Charge => {
                 self.suspects.failed(seq);
@@ -366,6 +367,23 @@ impl Line {
                 }
             }
         }
+    }
+
+    /// It leaves its lane for now, so that the next one shows whose fault it is.
+    fn suspect(&mut self, lane: Lane, seq: Seq) -> Decided {
+        self.suspects.failed(seq);
+        Decided {
+            is_suspect: !self.lanes.is_discarded(lane, seq),
+            ..Decided::nothing(self.lanes.settled(lane, seq))
+        }
+    }
+
+    /// Whether a probe with this event, which got an answer, was one too many for others to wait
+    /// behind it.
+    fn is_probed_too_often(&mut self, attempt: &Attempt) -> bool {
+        let DeliveryId { lane, seq, .. } = attempt.delivery;
+        let failures = self.suspects.probed(seq) + attempt.progress.attempts;
+        lane.is_ordered() && self.policy.is_exhausted(failures)
     }
 
     /// What the committer is told.
@@ -420,11 +438,20 @@ impl Line {
     /// - The next one was delivered: the suspect is tried once more, and is dead if it fails again.
     /// - The next one failed too, or there is none: it is the destination, which is returned. The
     ///   suspect is the head of its lane again, and nobody is charged while it is down.
-    fn clear_up(&mut self, attempt: &Attempt, ruling: Ruling, is_suspect: bool) -> bool {
+    fn clear_up(
+        &mut self,
+        attempt: &Attempt,
+        ruling: Ruling,
+        is_suspect: bool,
+        now: Moment,
+    ) -> bool {
         let DeliveryId { lane, seq, .. } = attempt.delivery;
         if is_suspect {
             self.suspects.stand_aside(lane, seq, attempt.progress);
             if self.lanes.has(lane) {
+                // At once: an outage that ended between the two would put them out of order.
+                self.lanes.hurry(lane);
+                self.health.probe_at_once(now);
                 return false;
             }
         } else if !self.suspects.is_aside(lane) {

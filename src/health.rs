@@ -266,6 +266,15 @@ impl Health {
         })
     }
 
+    /// The next probe does not wait for its time: the caller needs to know at once whether what it
+    /// has found out about an event is true.
+    pub fn probe_at_once(&mut self, now: Moment) {
+        if matches!(self.state, State::Down | State::Held) {
+            self.next = self.next.min(now);
+            self.fresh_from = self.next;
+        }
+    }
+
     /// An operator stops the destination: nothing is sent, not even a probe, until
     /// [`Health::release`]. What is in flight may end, and is observed as always.
     #[must_use = "a change belongs in the log"]

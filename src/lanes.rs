@@ -130,6 +130,9 @@ enum Stage {
 /// After every seq.
 const NOTHING: Seq = Seq(u64::MAX);
 
+/// Turns before it are for lanes in a hurry.
+const FIRST_TURN: u64 = 1 << 32;
+
 /// How many lanes whose pause has ended join the turns when one is taken: more than one, so that
 /// they all do, and few, so that a take is never long when a million have become due.
 const PROMOTED: usize = 2;
@@ -145,7 +148,7 @@ impl Lanes {
             waiting: BTreeSet::new(),
             in_flight: BTreeMap::new(),
             homes: BTreeMap::new(),
-            turn: 0,
+            turn: FIRST_TURN,
             announced,
         }
     }
@@ -358,6 +361,22 @@ impl Lanes {
     #[must_use]
     pub fn has(&self, lane: Lane) -> bool {
         self.slots.contains_key(&lane)
+    }
+
+    /// If this lane's head is due, it is the next to be taken.
+    pub fn hurry(&mut self, lane: Lane) {
+        let Some(slot) = self.slots.get_mut(&lane) else {
+            return;
+        };
+        if let Stage::Ready(turn) = slot.stage
+            && let Some((first, _)) = self.ready.first_key_value()
+            && *first < turn
+        {
+            let before = first.saturating_sub(1);
+            self.ready.remove(&turn);
+            self.ready.insert(before, lane);
+            slot.stage = Stage::Ready(before);
+        }
     }
 
     /// How many lanes have a head in memory or one that is being read.

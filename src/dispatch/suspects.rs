@@ -5,9 +5,13 @@
 //! the lane waits behind it. If it became a dead letter, an outage would cost one event after the
 //! other; if it never did, one poison event would block its lane for ever.
 //!
-//! So it stands aside for a moment, and the next event of its lane is tried. If that one is
+//! So it stands aside for a moment, and the next event of its lane is tried, at once. If that one is
 //! delivered, it was the event. If it fails too, it was the destination, and both wait in their
 //! old order.
+//!
+//! Where the heads of all lanes are such events, the destination counts as down, and probes are
+//! all that is tried. So probes that got an answer count here too, beside the attempts that are
+//! charged: nobody loses an attempt, but behind one of them may be the event that arrives.
 
 use std::collections::HashMap;
 
@@ -21,6 +25,8 @@ pub(super) struct Suspects {
     delivered: u64,
     /// Events that failed and were charged: how many deliveries there had been then.
     failed: HashMap<Seq, u64>,
+    /// Probes that each event failed since the last delivery or since it stood aside.
+    probed: HashMap<Seq, u32>,
     /// Who stands aside, for each lane.
     aside: HashMap<Lane, (Seq, Progress)>,
 }
@@ -29,6 +35,14 @@ impl Suspects {
     /// An event was delivered.
     pub(super) fn delivered(&mut self) {
         self.delivered += 1;
+        self.probed.clear();
+    }
+
+    /// A probe with this event got an answer, and it was not taken. How often that was so.
+    pub(super) fn probed(&mut self, seq: Seq) -> u32 {
+        let times = self.probed.entry(seq).or_default();
+        *times = times.saturating_add(1);
+        *times
     }
 
     /// An attempt failed and counts against this event.
@@ -45,6 +59,7 @@ impl Suspects {
     /// An event no longer waits.
     pub(super) fn forget(&mut self, lane: Lane, seq: Seq) {
         self.failed.remove(&seq);
+        self.probed.remove(&seq);
         if self
             .aside
             .get(&lane)
@@ -56,6 +71,7 @@ impl Suspects {
 
     /// An event lets the next one of its lane go first.
     pub(super) fn stand_aside(&mut self, lane: Lane, seq: Seq, progress: Progress) {
+        self.probed.remove(&seq);
         self.aside.insert(lane, (seq, progress));
     }
 

@@ -306,6 +306,22 @@ fn a_poison_event_of_a_lone_device_is_proven_by_the_next_one() {
 }
 
 #[test]
+fn where_each_lane_begins_with_poison_the_events_behind_it_arrive() {
+    let mut world = World::new();
+    for device in 0..4 {
+        world.receive(5, Lane(device));
+    }
+    let is_poison = |seq| seq % 5 == 0;
+    let upstream = |seq| answered(if is_poison(seq) { 500 } else { 200 });
+    world.run(24 * HOUR, upstream);
+    assert_eq!(world.arrived.len(), 16);
+    assert_eq!(world.backlog(), (0, 4));
+    let poison = world.tried.iter().filter(|(seq, _)| is_poison(*seq));
+    let most = poison.map(|(_, progress)| progress.attempts).max();
+    assert_eq!(most, Some(9), "each died of its ten attempts");
+}
+
+#[test]
 fn a_poison_event_that_nothing_follows_waits_for_a_witness() {
     let mut world = World::new();
     let upstream = |seq| answered(if seq == 0 { 500 } else { 200 });
