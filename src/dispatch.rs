@@ -184,8 +184,11 @@ impl Dispatcher {
             Ruling::Charge if is_witness => Ruling::Spare,
             ruling => ruling,
         };
-        let is_answered_probe =
-            ruling == Ruling::Spare && ended.verdict == Verdict::Retry && !is_witness;
+        // A probe that nobody answered may have arrived, so nothing may overtake it.
+        let is_answered_probe = ruling == Ruling::Spare
+            && ended.verdict == Verdict::Retry
+            && matches!(attempt.outcome, Outcome::Answered(_))
+            && !is_witness;
         let decided = if is_answered_probe && line.is_probed_too_often(&attempt) {
             line.suspect(id.lane, id.seq)
         } else {
