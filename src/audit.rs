@@ -77,6 +77,14 @@ pub enum Action {
         /// Where it would have gone; none for an event in quarantine.
         destination: Option<String>,
     },
+    /// It was given up for an event that matters more: the store was full, and the operator had
+    /// written `when_full = "shed-lowest-priority"`.
+    Shed {
+        /// Where it would have gone; none if it had no destination yet.
+        destination: Option<String>,
+        /// Its priority.
+        priority: u8,
+    },
 }
 
 /// How a delivery has ended that no longer waits.
@@ -86,6 +94,8 @@ pub enum Ending {
     Delivered,
     /// An operator gave it up.
     Discarded,
+    /// It made room for one that matters more.
+    Shed,
 }
 
 impl Ending {
@@ -101,6 +111,10 @@ impl Ending {
             Action::Discarded {
                 destination: Some(to),
             } if to == destination => Some(Self::Discarded),
+            Action::Shed {
+                destination: Some(to),
+                ..
+            } if to == destination => Some(Self::Shed),
             _ => None,
         })
     }
@@ -173,18 +187,13 @@ impl fmt::Display for Line<'_> {
                 bytes,
                 revision_of,
             } => {
-                write!(f, "received")?;
-                if let Some(device) = device {
-                    write!(f, " from {}", printable(device))?;
+                f.write_str("received")?;
+                if let Some(device) = device.as_deref().map(printable) {
+                    write!(f, " from {device}")?;
                 }
-                if let Some(route) = route {
-                    write!(f, " on {route}")?;
-                }
-                write!(f, ", {bytes} bytes")?;
-                match revision_of {
-                    Some(first) => write!(f, ", revision of seq {first}"),
-                    None => Ok(()),
-                }
+                let route = route.as_ref().map(|route| format!(" on {route}"));
+                write!(f, "{}, {bytes} bytes", route.unwrap_or_default())?;
+                revision_of.map_or(Ok(()), |first| write!(f, ", revision of seq {first}"))
             }
             Action::Quarantined { reason } => write!(f, "quarantined: {reason}"),
             Action::Duplicate { times } => {
@@ -212,13 +221,29 @@ impl fmt::Display for Line<'_> {
             },
             Action::Assigned { destination } => write!(f, "assigned to {destination}"),
             Action::Replayed { destination } => write!(f, "replayed to {destination} by operator"),
-            Action::Discarded {
-                destination: Some(destination),
-            } => {
-                write!(f, "discarded for {destination} by operator")
+            Action::Discarded { destination } => {
+                write!(f, "discarded{} by operator", For(destination.as_deref()))
             }
-            Action::Discarded { destination: None } => f.write_str("discarded by operator"),
+            Action::Shed {
+                destination,
+                priority,
+            } => {
+                let whose = For(destination.as_deref());
+                write!(
+                    f,
+                    "given up{whose}: the store is full and its priority is {priority}"
+                )
+            }
         }
+    }
+}
+
+/// Where something would have gone, if anywhere.
+struct For<'a>(Option<&'a str>);
+
+impl fmt::Display for For<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.map_or(Ok(()), |to| write!(f, " for {to}"))
     }
 }
 
@@ -277,6 +302,8 @@ pub struct Totals {
     pub replayed: u64,
     /// Deliveries and quarantined events that an operator gave up.
     pub discarded: u64,
+    /// Deliveries given up because the store was full.
+    pub shed: u64,
 }
 
 impl Totals {
@@ -297,6 +324,7 @@ impl Totals {
             }
             Action::Replayed { .. } => self.replayed += 1,
             Action::Discarded { .. } => self.discarded += 1,
+            Action::Shed { .. } => self.shed += 1,
         }
     }
 }
@@ -371,6 +399,13 @@ mod tests {
             (
                 Action::Discarded { destination: None },
                 "discarded by operator",
+            ),
+            (
+                Action::Shed {
+                    destination: Some("cloud".to_owned()),
+                    priority: 2,
+                },
+                "given up for cloud: the store is full and its priority is 2",
             ),
         ];
         for (action, words) in rows {

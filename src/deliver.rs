@@ -289,6 +289,7 @@ mod tests {
             kept: 4,
             digest: Digest::of(b"body"),
             revision_of: None,
+            priority: event::USUAL_PRIORITY,
             quarantine: None,
             to: Vec::new(),
         }

@@ -344,6 +344,10 @@ impl Line {
                 Decided::nothing(self.lanes.spare(head))
             }
             Ruling::Delivered => self.leave(lane, seq, Settled::Delivered, Then::Delivered),
+            // Given up meanwhile, and nothing of it is left to be sent.
+            Ruling::Dead if damaged && self.lanes.is_discarded(lane, seq) => {
+                Decided::nothing(self.lanes.settled(lane, seq))
+            }
             Ruling::Dead if damaged => self.die(lane, seq, DeadReason::Damaged),
             Ruling::Dead => self.die(lane, seq, DeadReason::Rejected),
             Ruling::Charge if self.is_last(attempt) => {

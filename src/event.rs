@@ -299,6 +299,24 @@ pub struct Event {
     /// The deliveries that were made for it.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub to: Vec<Address>,
+    /// How much it matters: its route's, [`USUAL_PRIORITY`] if that says nothing.
+    #[serde(skip_serializing_if = "is_usual", default = "usual")]
+    pub priority: u8,
+}
+
+/// The priority of events whose route names none. Priorities are 0 to 9, and 9 goes first.
+pub const USUAL_PRIORITY: u8 = 5;
+
+fn usual() -> u8 {
+    USUAL_PRIORITY
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde hands out references"
+)]
+fn is_usual(priority: &u8) -> bool {
+    *priority == USUAL_PRIORITY
 }
 
 impl Event {

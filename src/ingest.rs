@@ -16,7 +16,9 @@ use serde::Serialize;
 
 use crate::clock::{Moment, Reading};
 use crate::commit::{Admission, DedupKey, Done, HELD};
-use crate::event::{Address, DestinationNo, Digest, Event, Lane, Quarantine, Request, name};
+use crate::event::{
+    Address, DestinationNo, Digest, Event, Lane, Quarantine, Request, USUAL_PRIORITY, name,
+};
 use crate::http::Answer;
 use crate::route::{Identity, Route, Routes, Status, sender};
 use crate::store::footprint;
@@ -154,6 +156,7 @@ impl Intake {
             revision_of: None,
             quarantine,
             to,
+            priority: route.map_or(USUAL_PRIORITY, |route| route.priority),
         };
         Admission { event, body, key }
     }

@@ -19,7 +19,7 @@ use std::net::IpAddr;
 
 use percent_encoding::percent_decode;
 
-use crate::event::{Lane, Quarantine, Request};
+use crate::event::{Lane, Quarantine, Request, USUAL_PRIORITY};
 use crate::select::{self, Selector};
 
 /// One `[[route]]` of the configuration.
@@ -37,6 +37,8 @@ pub struct Route {
     pub require: Require,
     /// Which of its deliveries wait for each other.
     pub order: Order,
+    /// How much its events matter, 0 to 9, 9 the most. Default: [`USUAL_PRIORITY`].
+    pub priority: u8,
     /// What a sender hears when its event goes to quarantine.
     pub status: Status,
     /// The names of the destinations it leads to; none: its events are held.
@@ -54,6 +56,7 @@ impl Route {
             device: Vec::new(),
             require: Require::default(),
             order: Order::default(),
+            priority: USUAL_PRIORITY,
             status: Status::default(),
             to: Vec::new(),
         }

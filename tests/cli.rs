@@ -138,6 +138,7 @@ fn event(id: Option<&str>, device: &str, body: &[u8]) -> Event {
         kept: body.len() as u64,
         digest: Digest::of(body),
         revision_of: None,
+        priority: gatepost::event::USUAL_PRIORITY,
         quarantine: None,
         to: vec![address],
     }

@@ -252,6 +252,7 @@ fn event(bench: &Bench, device: &str, id: &str, to: &[DestinationNo]) -> Event {
         kept: body().len() as u64,
         digest: Digest::of(&body()),
         revision_of: None,
+        priority: crate::event::USUAL_PRIORITY,
         quarantine: None,
         to: to.collect(),
     }

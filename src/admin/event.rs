@@ -118,6 +118,7 @@ pub(super) fn deliveries(
             (None, Some(_), _) => DeliveryState::Dead,
             (None, None, Some(Ending::Delivered)) => DeliveryState::Delivered,
             (None, None, Some(Ending::Discarded)) => DeliveryState::Discarded,
+            (None, None, Some(Ending::Shed)) => DeliveryState::Shed,
             (None, None, None) if meant.contains(&number) && names.has(number) => {
                 DeliveryState::Ended
             }

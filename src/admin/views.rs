@@ -259,6 +259,8 @@ pub enum DeliveryState {
     Delivered,
     /// An operator gave it up.
     Discarded,
+    /// It was given up for one that matters more, when the store was full.
+    Shed,
     /// It no longer waits, and its audit trail has been removed.
     Ended,
 }

@@ -159,6 +159,7 @@ fn print_delivery(delivery: &DeliveryView, out: &mut dyn Write) -> Result<(), Er
         DeliveryState::Dead => "dead letter",
         DeliveryState::Delivered => "delivered",
         DeliveryState::Discarded => "discarded",
+        DeliveryState::Shed => "given up, the store was full",
         DeliveryState::Ended => "ended",
     };
     write!(out, "  {}: {state}", delivery.destination)?;

@@ -116,6 +116,8 @@ fn totals(totals: &Totals) -> String {
         (totals.replayed, "replayed"),
         (totals.discarded, "discarded"),
     ];
-    let all = all.iter().map(|(number, word)| format!("{number} {word}"));
+    let shed = Some((totals.shed, "given up")).filter(|(number, _)| 0 < *number);
+    let all = all.into_iter().chain(shed);
+    let all = all.map(|(number, word)| format!("{number} {word}"));
     all.collect::<Vec<_>>().join(", ")
 }

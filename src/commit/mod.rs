@@ -29,6 +29,7 @@ mod recent;
 mod repeats;
 mod room;
 mod run;
+mod shed;
 
 pub use operate::{Assignment, DestinationRef, Operation, Report, Target};
 pub use recent::{DedupKey, Known, Recent, recent_with_id};
@@ -44,6 +45,7 @@ use plan::Plan;
 use prune::Pruner;
 use repeats::{Repeated, Repeats};
 use room::Gate;
+use shed::{Shedder, Victim};
 
 /// The longest a settlement waits for a commit to share. Longer would save syncs and repeat more
 /// deliveries after a power cut.
@@ -200,6 +202,8 @@ pub struct Committer {
     repeats: Repeats,
     pruner: Pruner,
     gate: Gate,
+    /// Gives up what matters less when the quota is reached; none: refuses.
+    shedder: Option<Shedder>,
     riding: Vec<Settlement>,
     riding_since: Moment,
     last_commit: Moment,
@@ -231,6 +235,7 @@ impl Committer {
             recent,
             repeats: Repeats::default(),
             gate: Gate::default(),
+            shedder: None,
             riding: Vec::new(),
             riding_since: now,
             last_commit: now,
@@ -249,25 +254,39 @@ impl Committer {
         self
     }
 
+    /// From now on gives up pending events of a lower priority for new ones that the quota has no
+    /// room for.
+    #[must_use]
+    pub fn with_shedding(mut self) -> Self {
+        self.shedder = Some(Shedder::default());
+        self
+    }
+
     /// Does `work`, all of it in one transaction, and what else is due by now.
     ///
     /// Returns once that is on disk. Settlements may stay in memory until [`Self::due`].
     pub fn step<T>(&mut self, work: Vec<Work<T>>) -> Result<Step<T>, Failed<T>> {
         let now = self.clock.moment();
         self.gate.look(now, self.stored_bytes);
+        if let Some(shedder) = &mut self.shedder {
+            shedder.begin(now);
+        }
         let mut plan = Plan::default();
-        let mut failure = None;
+        let mut arrivals = Vec::new();
         for work in work {
             match work {
                 Work::Settle(settlement) => self.ride(*settlement, now),
                 Work::Operate(operation, who) => plan.operations.push((operation, who)),
-                Work::Admit(admission, who) => {
-                    let done = self.admit(*admission, now, &mut plan.admissions);
-                    plan.waiting
-                        .push((who, done.as_ref().map_or(Done::Full, Clone::clone)));
-                    failure = failure.or(done.err());
-                }
+                Work::Admit(admission, who) => arrivals.push((admission, who)),
             }
+        }
+        let mut failure = None;
+        // What is settled in this step must be known before anything is given up for an arrival.
+        for (admission, who) in arrivals {
+            let done = self.admit(*admission, now, &mut plan);
+            plan.waiting
+                .push((who, done.as_ref().map_or(Done::Full, Clone::clone)));
+            failure = failure.or(done.err());
         }
         let committed = match failure {
             Some(error) => Err(error),
@@ -322,11 +341,11 @@ impl Committer {
     }
 
     /// Decides what an event is and where it will lie. Changes nothing on disk.
-    fn admit(
+    fn admit<T>(
         &mut self,
         mut admission: Admission,
         now: Moment,
-        admissions: &mut Vec<(Seq, Admission)>,
+        plan: &mut Plan<T>,
     ) -> Result<Done, store::Error> {
         if let Some(key) = admission.key {
             match self.recent.find(key, &admission.event.digest) {
@@ -344,7 +363,11 @@ impl Committer {
         }
         let size = store::footprint(&admission.event, &admission.body);
         let room = self.max_bytes - self.max_bytes / RESERVE;
-        if self.gate.is_closed() || room < self.stored_bytes.saturating_add(size) {
+        let wanted = self.stored_bytes.saturating_add(size).saturating_sub(room);
+        let priority = admission.event.priority;
+        if self.gate.is_closed()
+            || (0 < wanted && !self.make_room(priority, wanted, now, &mut plan.shed)?)
+        {
             return Ok(Done::Full);
         }
         self.stored_bytes += size;
@@ -353,8 +376,35 @@ impl Committer {
         if let Some(key) = admission.key {
             self.recent.insert(key, &admission.event.digest, seq);
         }
-        admissions.push((seq, admission));
+        plan.admissions.push((seq, admission));
         Ok(Done::Stored(seq))
+    }
+
+    /// Chooses what is given up for `wanted` bytes of an event of `priority`; whether there is
+    /// enough of it.
+    fn make_room(
+        &mut self,
+        priority: u8,
+        wanted: u64,
+        now: Moment,
+        shed: &mut Vec<Victim>,
+    ) -> Result<bool, store::Error> {
+        let Some(shedder) = &mut self.shedder else {
+            return Ok(false);
+        };
+        let riding = &self.riding;
+        let is_settling = |seq| riding.iter().any(|settlement| settlement.id.seq == seq);
+        let victims = shedder.choose(&self.store, priority, wanted, is_settling)?;
+        shedder.note(victims.len() as u64, now);
+        for victim in &victims {
+            self.stored_bytes = self.stored_bytes.saturating_sub(victim.frees);
+            if victim.leaves_a_trail() {
+                self.pruner.spare(victim.seq);
+            }
+        }
+        let is_enough = !victims.is_empty();
+        shed.extend(victims);
+        Ok(is_enough)
     }
 
     fn commit_if_due<T>(
@@ -390,6 +440,7 @@ impl Committer {
                 plan.notices.push(Notice::Settled(settlement.id));
             }
             plan.expired.remove_from(tables)?;
+            plan.shed_from(tables, reading)?;
             plan.operate_on(tables, reading)?;
             for (seq, admission) in &plan.admissions {
                 let pending = apply::admit(tables, *seq, admission)?;

@@ -291,6 +291,7 @@ fn delivered_in(
     Ok(match (ending, lane) {
         (Some(Ending::Delivered), Some(lane)) => Ok(lane),
         (Some(Ending::Discarded), _) => Err(format!("{name} was discarded for {}", to.name)),
+        (Some(Ending::Shed), _) => Err(format!("{name} was given up when the store was full")),
         _ => Err(format!("{name} was never delivered to {}", to.name)),
     })
 }

@@ -3,6 +3,7 @@
 use super::operate::{self, Operation, Report, Said};
 use super::prune::Expired;
 use super::repeats::Repeated;
+use super::shed::Victim;
 use super::{Admission, Done, Notice};
 use crate::clock::Reading;
 use crate::event::Seq;
@@ -22,6 +23,8 @@ pub(super) struct Plan<T> {
     pub(super) said: Vec<Said>,
     /// What retention removes along with the rest.
     pub(super) expired: Expired,
+    /// What is given up for events that matter more.
+    pub(super) shed: Vec<Victim>,
     /// Duplicates that are to be said.
     pub(super) repeats: Vec<Repeated>,
     reports: Vec<Report>,
@@ -36,6 +39,7 @@ impl<T> Default for Plan<T> {
             notices: Vec::new(),
             said: Vec::new(),
             expired: Expired::default(),
+            shed: Vec::new(),
             repeats: Vec::new(),
             reports: Vec::new(),
         }
@@ -49,6 +53,14 @@ impl<T> Plan<T> {
             && self.operations.is_empty()
             && self.expired.is_empty()
             && self.repeats.is_empty()
+    }
+
+    /// Gives up what is to make room.
+    pub(super) fn shed_from(&mut self, tables: &mut Tables<'_>, now: Reading) -> Result<(), Error> {
+        for victim in &self.shed {
+            victim.remove_from(tables, now, &mut self.notices, &mut self.said)?;
+        }
+        Ok(())
     }
 
     /// Does what operators want.

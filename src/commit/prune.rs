@@ -8,10 +8,12 @@
 //!   clock. The body goes first; record and audit trail follow later.
 //! - When the store or its disk is nearly full, the oldest that have ended go whatever their age,
 //!   and whatever the clock says: room for new events comes before the convenience of looking at
-//!   old ones.
+//!   old ones. But for the last [`MOST_TRAILS`] that were given up for others: it must be possible
+//!   to see what was lost.
 //!
 //! It walks through all events, oldest first, a few at a time, then rests and begins again.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::Retention;
@@ -37,6 +39,9 @@ const SHORT_REST: Duration = Duration::from_secs(5);
 /// The share of the quota from which ended events go whatever their age.
 const NEARLY_FULL_PERCENT: u64 = 80;
 
+/// How many events that were given up are kept while the store is nearly full.
+const MOST_TRAILS: usize = 1_000;
+
 /// Where the walk is.
 #[derive(Debug)]
 pub(super) struct Pruner {
@@ -44,6 +49,8 @@ pub(super) struct Pruner {
     next: Seq,
     rest_until: Moment,
     nearly_full: bool,
+    /// Given up last, oldest first.
+    given_up: VecDeque<Seq>,
 }
 
 /// What one step removes.
@@ -84,6 +91,15 @@ impl Pruner {
             next: Seq(0),
             rest_until: now,
             nearly_full: false,
+            given_up: VecDeque::new(),
+        }
+    }
+
+    /// An event was given up, and what is left of it is worth a look for some time.
+    pub(super) fn spare(&mut self, seq: Seq) {
+        self.given_up.push_back(seq);
+        if MOST_TRAILS < self.given_up.len() {
+            self.given_up.pop_front();
         }
     }
 
@@ -160,7 +176,7 @@ impl Pruner {
         reading: Reading,
         expired: &mut Expired,
     ) -> Result<(), Error> {
-        if self.nearly_full {
+        if self.nearly_full && !self.given_up.contains(&seq) {
             expired.events.push(seq);
             return Ok(());
         }
@@ -186,7 +202,7 @@ fn age(store: &Store, seq: Seq, event: &Event, now: Reading) -> Result<Option<Du
     let ends = |entry: &&Entry| {
         matches!(
             entry.action,
-            Action::Attempted { .. } | Action::Discarded { .. }
+            Action::Attempted { .. } | Action::Discarded { .. } | Action::Shed { .. }
         )
     };
     let ended: Option<Timestamp> = match trail.iter().rev().find(ends) {

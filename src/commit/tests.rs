@@ -1,6 +1,7 @@
 //! The committer's promises, on a real store in a folder of its own.
 
 mod room;
+mod shed;
 
 use super::*;
 use crate::clock::Timestamp;
@@ -108,6 +109,7 @@ fn admission(event_id: &str, body: &[u8]) -> Admission {
         kept: body.len() as u64,
         digest: Digest::of(body),
         revision_of: None,
+        priority: crate::event::USUAL_PRIORITY,
         quarantine: None,
         to: vec![address],
     };

@@ -38,6 +38,16 @@ pub(super) struct StoreTable {
     pub(super) max_size: Option<Spanned<Figure>>,
     pub(super) keep_delivered: Option<Spanned<Figure>>,
     pub(super) keep_audit: Option<Spanned<Figure>>,
+    pub(super) when_full: WhenFullWord,
+}
+
+/// `when_full = "…"`
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum WhenFullWord {
+    #[default]
+    Refuse,
+    ShedLowestPriority,
 }
 
 /// `[admin]`
@@ -80,6 +90,7 @@ pub(super) struct RouteTable {
     pub(super) device: Option<Spanned<Vec<Spanned<String>>>>,
     pub(super) require: Option<Spanned<Vec<Required>>>,
     pub(super) order: OrderWord,
+    pub(super) priority: Option<Spanned<i64>>,
     pub(super) status: StatusWord,
     pub(super) to: Vec<Spanned<String>>,
 }

@@ -70,6 +70,19 @@ pub struct StoreConfig {
     pub keep_delivered: Duration,
     /// How long the audit trail of an ended event is kept. Default: [`StoreConfig::KEEP_AUDIT`].
     pub keep_audit: Duration,
+    /// What happens to a new event that there is no room for. Default: [`WhenFull::Refuse`].
+    pub when_full: WhenFull,
+}
+
+/// What happens when the store is full and nothing that has ended is left to remove.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum WhenFull {
+    /// New events are refused: 503, and their senders come again.
+    #[default]
+    Refuse,
+    /// Pending events of the lowest priority, the oldest first, are given up for new ones of a
+    /// higher priority. Where there are none, new events are refused.
+    ShedLowestPriority,
 }
 
 /// A `[[destination]]`.
@@ -133,6 +146,7 @@ impl Default for StoreConfig {
             max_size: Self::MAX_SIZE,
             keep_delivered: Self::KEEP_DELIVERED,
             keep_audit: Self::KEEP_AUDIT,
+            when_full: WhenFull::Refuse,
         }
     }
 }

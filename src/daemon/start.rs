@@ -10,7 +10,7 @@ use super::Error as DaemonError;
 use super::upkeep::Upkeep;
 use crate::clock::{self, Clock};
 use crate::commit::{Assignment, Committer, DestinationRef, HELD, Operation, Retention, Work};
-use crate::config::Config;
+use crate::config::{Config, WhenFull};
 use crate::delivery::DeliveryId;
 use crate::event::DestinationNo;
 use crate::rng::entropy;
@@ -63,6 +63,9 @@ impl Ground {
         let mut committer =
             Committer::new(Arc::clone(&store), Arc::clone(clock), max_size, retention)?
                 .with_room(room);
+        if config.store.when_full == WhenFull::ShedLowestPriority {
+            committer = committer.with_shedding();
+        }
         assign_held(&store, &mut committer, config, &numbers)?;
         Ok(Self {
             store,

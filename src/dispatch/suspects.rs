@@ -5,8 +5,8 @@
 //! the lane waits behind it. If it became a dead letter, an outage would cost one event after the
 //! other; if it never did, one poison event would block its lane for ever.
 //!
-//! So it stands aside for a moment, and the next event of its lane is tried, at once. If that one is
-//! delivered, it was the event. If it fails too, it was the destination, and both wait in their
+//! So it stands aside for a moment, and the next event of its lane is tried, at once. If that one
+//! is delivered, it was the event. If it fails too, it was the destination, and both wait in their
 //! old order.
 //!
 //! Where the heads of all lanes are such events, the destination counts as down, and probes are

@@ -202,6 +202,7 @@ fn admission(lane: Lane) -> Admission {
         kept: 0,
         digest: Digest::of(b""),
         revision_of: None,
+        priority: crate::event::USUAL_PRIORITY,
         quarantine: None,
         to: vec![Address {
             destination: CLOUD,

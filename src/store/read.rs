@@ -127,6 +127,36 @@ impl Store {
         Ok(waiting)
     }
 
+    /// The deliveries of an event that are pending in one of `lanes` for one of `destinations`;
+    /// none at all if it is a dead letter for one of them.
+    pub fn pending_of(
+        &self,
+        seq: Seq,
+        destinations: &[DestinationNo],
+        lanes: &[Lane],
+    ) -> Result<Option<Vec<DeliveryId>>, Error> {
+        let transaction = self.db.begin_read()?;
+        let dead = transaction.open_table(DEAD)?;
+        let pending = transaction.open_table(PENDING)?;
+        let mut found = Vec::new();
+        for destination in destinations.iter().copied() {
+            if dead.get((destination.0, seq.0))?.is_some() {
+                return Ok(None);
+            }
+            for lane in lanes.iter().copied() {
+                let id = DeliveryId {
+                    destination,
+                    lane,
+                    seq,
+                };
+                if pending.get(pending_key(id))?.is_some() {
+                    found.push(id);
+                }
+            }
+        }
+        Ok(Some(found))
+    }
+
     /// The audit trail of an event, oldest first, without what its own record says.
     pub fn trail(&self, seq: Seq) -> Result<Vec<Entry>, Error> {
         trail(&self.db.begin_read()?.open_table(AUDIT)?, seq)

@@ -211,6 +211,10 @@ impl Stage {
             }
             Action::Discarded {
                 destination: Some(destination),
+            }
+            | Action::Shed {
+                destination: Some(destination),
+                ..
             } if destination == name => Some(Self::Over),
             _ => None,
         };

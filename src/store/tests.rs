@@ -30,6 +30,7 @@ fn event(body: &[u8]) -> Event {
         kept: body.len() as u64,
         digest: Digest::of(body),
         revision_of: None,
+        priority: crate::event::USUAL_PRIORITY,
         quarantine: None,
         to: Vec::new(),
     }

@@ -70,6 +70,7 @@ impl Bench {
             kept: 1,
             digest: Digest::of(body),
             revision_of: None,
+            priority: crate::event::USUAL_PRIORITY,
             quarantine: None,
             to: Vec::new(),
         };

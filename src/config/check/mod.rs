@@ -12,9 +12,9 @@ use std::path::{Path, PathBuf};
 
 use toml::Spanned;
 
-use super::file::{AdminTable, File, IngestTable, StoreTable};
+use super::file::{AdminTable, File, IngestTable, StoreTable, WhenFullWord};
 use super::units::Figure;
-use super::{Config, Ingest, Problem, StoreConfig};
+use super::{Config, Ingest, Problem, StoreConfig, WhenFull};
 
 pub(super) use destination::url;
 
@@ -230,6 +230,10 @@ impl Check<'_> {
             max_size,
             keep_delivered,
             keep_audit,
+            when_full: match table.when_full {
+                WhenFullWord::Refuse => WhenFull::Refuse,
+                WhenFullWord::ShedLowestPriority => WhenFull::ShedLowestPriority,
+            },
         }
     }
 

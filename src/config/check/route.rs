@@ -103,6 +103,18 @@ impl Check<'_> {
             OrderWord::Route => Order::Route,
             OrderWord::None => Order::None,
         };
+        route.priority = self.value(
+            whose,
+            "priority",
+            table.priority.as_ref(),
+            route.priority,
+            |priority| match u8::try_from(*priority) {
+                Ok(priority @ 0..=9) => Ok(priority),
+                _ => Err(format!(
+                    "{priority} is not between 0, what matters least, and 9"
+                )),
+            },
+        );
         route.status = match table.status {
             StatusWord::Received => Status::Received,
             StatusWord::Verdict => Status::Verdict,

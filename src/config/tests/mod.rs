@@ -106,6 +106,7 @@ path = "data/e.redb"
 max_size = "4 kB"
 keep_delivered = "0s"
 keep_audit = "250ms"
+when_full = "shed-lowest-priority"
 [[destination]]
 name = "a"
 url = "http://a"
@@ -128,6 +129,7 @@ to = ["b", "a"]
 name = "s"
 path = "/r/{*}"
 order = "route"
+priority = 9
 "#;
 
 #[test]
@@ -140,6 +142,7 @@ fn every_key_is_heard() {
         max_size: 4_000,
         keep_delivered: Duration::ZERO,
         keep_audit: Duration::from_millis(250),
+        when_full: WhenFull::ShedLowestPriority,
     };
     assert_eq!(config.store, store);
     let [a, b] = config.destinations.as_slice() else {
@@ -162,7 +165,7 @@ fn every_key_is_heard() {
         unreachable!("{:?}", config.routes)
     };
     assert_eq!((r.order, r.status), (Order::None, Status::Verdict));
-    assert_eq!(s.order, Order::Route);
+    assert_eq!((s.order, s.priority), (Order::Route, 9));
     assert_eq!(
         config.to_string(),
         "r: /r/{device} -> b, a\ns: /r/{*} -> held (no destination)"

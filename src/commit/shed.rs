@@ -1,0 +1,252 @@
+//! Room for what matters more: `when_full = "shed-lowest-priority"`.
+//!
+//! # Guarantees
+//!
+//! - Only for a new event that the quota has no room for, and only events of a lower priority than
+//!   its own are given up: the lowest that is there first, and of those the oldest.
+//! - Only what is pending is given up. A dead letter, an event in quarantine and what has ended
+//!   stay. If what may be given up does not make enough room, nothing is, and the new event is
+//!   refused.
+//! - Each delivery that is given up is an entry of the audit trail, a line of the log and counted.
+//!   Of an event with a large body the record and the trail stay; of a small one, whose record is
+//!   most of it, only the log and the counters remember it.
+//! - A step looks at [`LOOK`] events at most, so devices don't wait. Memory does not grow with the
+//!   backlog.
+//!
+//! It walks through the events once, oldest first, and remembers for each priority how far.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use log::{info, warn};
+
+use super::Notice;
+use super::operate::Said;
+use crate::audit::{Action, Entry};
+use crate::clock::{Moment, Reading};
+use crate::delivery::DeliveryId;
+use crate::event::{DestinationNo, Event, Lane, Seq};
+use crate::store::{Error, Store, Tables, footprint};
+
+/// How many events are looked at in one step.
+const LOOK: usize = 2_048;
+
+/// How many of them are read at once.
+const AT_ONCE: usize = 256;
+
+/// The most events that are given up for one: whoever needs more is refused.
+const MOST_FOR_ONE: usize = 4_096;
+
+/// From this length of body on, record and trail of an event that is given up are kept.
+const WORTH_A_TRAIL_BYTES: u64 = 4 * 1024;
+
+/// How long nothing must have been given up for the alert to be over.
+const OVER_AFTER: Duration = Duration::from_secs(60);
+
+/// Priorities are 0 to 9.
+const PRIORITIES: usize = 10;
+
+/// Finds what can be given up.
+#[derive(Debug, Default)]
+pub(super) struct Shedder {
+    /// What was found and is still there, as far as anybody knows, by priority.
+    found: [VecDeque<Victim>; PRIORITIES],
+    /// From where on events of that priority have not been looked at.
+    next: [Seq; PRIORITIES],
+    /// The first event of that priority among those before `seen`.
+    first: [Option<Seq>; PRIORITIES],
+    /// Every event before it has been seen.
+    seen: Seq,
+    /// How many more events may be looked at in this step.
+    left: usize,
+    /// How many were given up since it began, and when last.
+    alert: Option<(u64, Moment)>,
+}
+
+/// An event that is to be given up.
+#[derive(Clone, Debug)]
+pub(super) struct Victim {
+    /// Its number.
+    pub(super) seq: Seq,
+    name: String,
+    priority: u8,
+    /// What waits, and where it would have gone.
+    deliveries: Vec<(DeliveryId, Option<String>)>,
+    /// What it makes room for, in bytes.
+    pub(super) frees: u64,
+    /// Whether nothing of it stays.
+    whole: bool,
+}
+
+impl Shedder {
+    /// A new step begins at `now`. Ends the alert when it is over.
+    pub(super) fn begin(&mut self, now: Moment) {
+        self.left = LOOK;
+        if let Some((count, last)) = self.alert
+            && last + OVER_AFTER <= now
+        {
+            info!("[alert shedding] over: {count} events were given up for others");
+            self.alert = None;
+        }
+    }
+
+    /// Events that make room for `wanted` bytes for an event of `priority`; none if there are not
+    /// enough, or not found yet. What `is_settling` says is as good as ended.
+    pub(super) fn choose(
+        &mut self,
+        store: &Store,
+        priority: u8,
+        wanted: u64,
+        is_settling: impl Fn(Seq) -> bool,
+    ) -> Result<Vec<Victim>, Error> {
+        let (mut chosen, mut settling) = (Vec::new(), Vec::new());
+        let mut frees = 0;
+        for lower in 0..priority {
+            while frees < wanted && chosen.len() < MOST_FOR_ONE {
+                let Some(victim) = self.next_of(store, lower)? else {
+                    break;
+                };
+                if is_settling(victim.seq) {
+                    settling.push(victim);
+                } else {
+                    frees += victim.frees;
+                    chosen.push(victim);
+                }
+            }
+        }
+        if frees < wanted {
+            settling.append(&mut chosen);
+            settling.sort_by_key(|victim: &Victim| victim.seq);
+        }
+        for victim in settling.into_iter().rev() {
+            self.found[usize::from(victim.priority)].push_front(victim);
+        }
+        Ok(chosen)
+    }
+
+    /// The oldest event of that priority that still waits.
+    fn next_of(&mut self, store: &Store, priority: u8) -> Result<Option<Victim>, Error> {
+        let index = usize::from(priority);
+        loop {
+            while let Some(found) = self.found[index].pop_front() {
+                // It may have been delivered since.
+                if let Ok(Some(event)) = store.event(found.seq)
+                    && let Some(victim) = victim(store, found.seq, &event)?
+                {
+                    return Ok(Some(victim));
+                }
+            }
+            if !self.look(store, index)? {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Looks at some more events for those of one priority; whether there were any to look at.
+    fn look(&mut self, store: &Store, index: usize) -> Result<bool, Error> {
+        let from = self.next[index].max(self.first[index].unwrap_or(self.seen));
+        let events = store.events_from(from, self.left.min(AT_ONCE))?;
+        let Some((last, _)) = events.last() else {
+            return Ok(false);
+        };
+        let after = Seq(last.0 + 1);
+        self.left -= events.len();
+        for (seq, event) in &events {
+            let Some(event) = event else {
+                continue;
+            };
+            let of = usize::from(event.priority).min(PRIORITIES - 1);
+            if self.seen <= *seq {
+                self.first[of].get_or_insert(*seq);
+            }
+            if of == index
+                && let Some(victim) = victim(store, *seq, event)?
+            {
+                self.found[index].push_back(victim);
+            }
+        }
+        self.seen = self.seen.max(after);
+        self.next[index] = after;
+        Ok(true)
+    }
+
+    /// Notes that `count` events were given up.
+    pub(super) fn note(&mut self, count: u64, now: Moment) {
+        match &mut self.alert {
+            _ if count == 0 => {}
+            Some((so_far, last)) => (*so_far, *last) = (*so_far + count, now),
+            None => {
+                warn!(
+                    "[alert shedding] the store is full: the oldest events of the lowest priority \
+                     are given up for those of a higher one; give [store] max_size more room, or \
+                     see why the upstream takes nothing"
+                );
+                self.alert = Some((count, now));
+            }
+        }
+    }
+}
+
+/// What can be given up of an event, if it waits and nothing of it must stay.
+fn victim(store: &Store, seq: Seq, event: &Event) -> Result<Option<Victim>, Error> {
+    let lanes = event.to.iter().map(|address| address.lane);
+    let lanes: Vec<Lane> = lanes.chain([Lane::alone(seq)]).collect();
+    let backlog = store.counters()?.backlog;
+    let destinations: Vec<DestinationNo> = backlog.into_keys().collect();
+    let Some(deliveries) = store.pending_of(seq, &destinations, &lanes)? else {
+        return Ok(None);
+    };
+    let names: Vec<(String, DestinationNo)> = store.metas("destination/")?;
+    let name = |id: DeliveryId| {
+        let mut names = names.iter();
+        let (name, _) = names.find(|(_, number)| *number == id.destination)?;
+        Some(name.clone())
+    };
+    let whole = event.kept < WORTH_A_TRAIL_BYTES;
+    let beside = if whole { footprint(event, &[]) } else { 0 };
+    Ok((!deliveries.is_empty()).then(|| Victim {
+        seq,
+        name: event.name(seq),
+        priority: event.priority,
+        deliveries: deliveries.into_iter().map(|id| (id, name(id))).collect(),
+        frees: event.kept + beside,
+        whole,
+    }))
+}
+
+impl Victim {
+    /// Whether its record and trail stay.
+    pub(super) fn leaves_a_trail(&self) -> bool {
+        !self.whole
+    }
+
+    /// Gives it up for good.
+    pub(super) fn remove_from(
+        &self,
+        tables: &mut Tables<'_>,
+        now: Reading,
+        notices: &mut Vec<Notice>,
+        said: &mut Vec<Said>,
+    ) -> Result<(), Error> {
+        for (id, destination) in &self.deliveries {
+            tables.remove_pending(*id)?;
+            let action = Action::Shed {
+                destination: destination.clone(),
+                priority: self.priority,
+            };
+            let entry = Entry::new(now, action);
+            tables.put_entry(self.seq, &entry)?;
+            notices.push(Notice::Discarded(*id));
+            said.push(Said {
+                name: self.name.clone(),
+                seq: self.seq,
+                action: entry.action,
+            });
+        }
+        if self.whole {
+            tables.remove_event(self.seq)
+        } else {
+            tables.remove_body(self.seq)
+        }
+    }
+}

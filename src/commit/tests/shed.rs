@@ -1,0 +1,150 @@
+//! What is given up when the store is full, and what never is.
+
+use super::*;
+
+/// Room for ten events of a kilobyte.
+const QUOTA: u64 = 25_000;
+
+fn full(is_shedding: bool) -> Bench {
+    let mut bench = bench_with(QUOTA);
+    let store = Arc::clone(&bench.store);
+    let named = |tables: &mut store::Tables<'_>| tables.put_meta("destination/cloud", &CLOUD);
+    store.write(Sync::Usual, named).expect("the store works");
+    if is_shedding {
+        bench.committer = bench.committer.with_shedding();
+    }
+    for number in 0.. {
+        // By turns of priority 2 and 1.
+        let priority = if number % 2 == 0 { 2 } else { 1 };
+        if bench.send(&format!("e-{number}"), priority, 1_000) == Done::Full {
+            break;
+        }
+    }
+    bench
+}
+
+impl Bench {
+    fn send(&mut self, event_id: &str, priority: u8, length: usize) -> Done {
+        let mut admission = admission(event_id, &vec![b'x'; length]);
+        admission.event.priority = priority;
+        let step = self.step(vec![Work::Admit(Box::new(admission), 1)]);
+        step.answers[0].1.clone()
+    }
+
+    fn waiting(&self) -> Vec<u64> {
+        let pending = self.store.pending_after(None, 100).expect("readable");
+        pending.iter().map(|pending| pending.id.seq.0).collect()
+    }
+
+    fn shed(&self) -> u64 {
+        self.store.counters().expect("readable").totals.shed
+    }
+}
+
+#[test]
+fn the_oldest_of_the_lowest_priority_makes_room_and_is_told_of() {
+    let mut bench = full(true);
+    let before = bench.waiting();
+    assert!(matches!(bench.send("new", 3, 1_000), Done::Stored(_)));
+    let after = bench.waiting();
+    assert!(
+        !after.contains(&1),
+        "seq 1 has the lowest priority: {after:?}"
+    );
+    assert_eq!(after.len(), before.len());
+    assert_eq!(bench.shed(), 1);
+    while matches!(
+        bench.send(&format!("{}", bench.shed()), 3, 1_000),
+        Done::Stored(_)
+    ) {}
+    let priorities: Vec<u8> = bench
+        .waiting()
+        .iter()
+        .map(|seq| {
+            bench
+                .store
+                .event(Seq(*seq))
+                .expect("readable")
+                .expect("there")
+        })
+        .map(|event| event.priority)
+        .collect();
+    assert!(
+        priorities.iter().all(|priority| *priority == 3),
+        "{priorities:?}"
+    );
+    assert_eq!(bench.shed(), before.len() as u64);
+}
+
+#[test]
+fn nothing_is_given_up_for_its_equal_or_where_nobody_said_so() {
+    for (is_shedding, priority) in [(true, 1), (true, 0), (false, 9)] {
+        let mut bench = full(is_shedding);
+        let before = bench.waiting();
+        let done = bench.send("new", priority, 1_000);
+        assert_eq!(done, Done::Full, "{is_shedding} {priority}");
+        assert_eq!(bench.waiting(), before);
+        assert_eq!(bench.shed(), 0);
+    }
+}
+
+#[test]
+fn nothing_is_given_up_for_what_still_has_no_room() {
+    let mut bench = full(true);
+    let before = bench.waiting();
+    assert_eq!(bench.send("new", 9, 30_000), Done::Full);
+    assert_eq!(bench.waiting(), before);
+    assert_eq!(bench.shed(), 0);
+}
+
+#[test]
+fn a_dead_letter_and_what_is_being_settled_stay() {
+    let mut bench = full(true);
+    let letter = Change::Dead(DeadLetter {
+        reason: DeadReason::Rejected,
+        at: Timestamp::default(),
+        lane: lane(),
+        attempts: 1,
+        outcome: "HTTP 422".to_owned(),
+        answer: String::new(),
+    });
+    bench.step(vec![settlement(Seq(1), letter.clone())]);
+    // Not on disk yet, and in the step of the new event.
+    let mut new = admission("new", &[b'x'; 1_000]);
+    new.event.priority = 3;
+    let work = vec![Work::Admit(Box::new(new), 1), settlement(Seq(3), letter)];
+    let step = bench.step(work);
+    assert!(matches!(step.answers[0].1, Done::Stored(_)));
+    let gone: Vec<u64> = (0..9)
+        .filter(|seq| !bench.waiting().contains(seq))
+        .collect();
+    assert_eq!(gone, [1, 3, 5]);
+    for seq in [1, 3] {
+        let letter = bench.store.dead_letter(CLOUD, Seq(seq)).expect("readable");
+        assert!(letter.is_some(), "{seq}");
+        assert!(bench.store.has_body(Seq(seq)).expect("readable"), "{seq}");
+    }
+}
+
+#[test]
+fn what_is_given_up_of_a_picture_stays_to_be_seen() {
+    let mut bench = bench_with(200_000);
+    bench.committer = bench.committer.with_shedding();
+    for number in 0..4 {
+        bench.send(&format!("e-{number}"), 2, 40_000);
+    }
+    assert!(matches!(bench.send("new", 3, 40_000), Done::Stored(_)));
+    let gone = Seq(0);
+    assert!(!bench.waiting().contains(&0));
+    assert!(!bench.store.has_body(gone).expect("readable"));
+    bench.clock.advance(Duration::from_secs(3_600));
+    bench.step(Vec::new());
+    assert!(bench.store.event(gone).expect("readable").is_some());
+    let trail = bench.store.trail(gone).expect("readable");
+    let actions: Vec<&Action> = trail.iter().map(|entry| &entry.action).collect();
+    let shed = Action::Shed {
+        destination: None,
+        priority: 2,
+    };
+    assert_eq!(actions, [&shed]);
+}
