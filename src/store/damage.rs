@@ -211,7 +211,7 @@ mod tests {
     #[test]
     fn what_was_put_aside_is_found_again_as_long_as_it_lies_there() {
         let (folder, path) = folder_with(b"");
-        assert_eq!(kept_aside(&path), [PathBuf::new(); 0]);
+        assert!(kept_aside(&path).is_empty());
         let others = [
             ".damaged-",
             ".damaged-x",
@@ -229,10 +229,7 @@ mod tests {
             fs::write(kept, b"").expect("written");
         }
         assert_eq!(kept_aside(&path), kept);
-        assert_eq!(
-            kept_aside(Path::new("/nowhere/events.redb")),
-            [PathBuf::new(); 0]
-        );
+        assert!(kept_aside(Path::new("/nowhere/events.redb")).is_empty());
     }
 
     #[test]

@@ -5,14 +5,18 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use gatepost::rng::Rng;
 
 use crate::common::PATIENCE;
-use crate::common::device::Device;
+use crate::common::device::{Answer, Device};
 
 /// How many devices there are, each with a connection of its own.
 const DEVICES: usize = 64;
+
+/// How long a device that was refused waits before it sends again.
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// One event of so many is one that the upstream refuses.
 const POISON: usize = 50;
@@ -32,6 +36,8 @@ pub(crate) struct Memory {
     forgetful: bool,
     /// Whether it first asks after its last event, as if its answer had been lost.
     doubtful: bool,
+    /// Whether it may be refused, which it is where the store is small.
+    patient: bool,
 }
 
 /// Whether an event is one that the upstream refuses, by its name.
@@ -46,13 +52,15 @@ pub(crate) fn number_in(name: &str) -> Option<(&str, usize)> {
 }
 
 impl Fleet {
-    pub(crate) fn new(seed: u64) -> Self {
+    /// Devices that send what follows from `seed`. Only patient ones may be refused.
+    pub(crate) fn new(seed: u64, patient: bool) -> Self {
         let devices = (0..DEVICES).map(|device| Memory {
             name: format!("cam{device}"),
             seed: seed.wrapping_mul(1000) + device as u64,
             acknowledged: Vec::new(),
             forgetful: device % 4 == 0,
             doubtful: device % 2 == 1,
+            patient,
         });
         Self {
             devices: devices.collect(),
@@ -81,6 +89,12 @@ impl Fleet {
             }
             kill(&is_dying);
         });
+    }
+
+    /// All send so many events each, and all of those are acknowledged.
+    pub(crate) fn send_some(&mut self, address: SocketAddr, each: usize) {
+        let all = (self.devices.len() * each) as u64;
+        self.send(address, all, each, |_| ());
     }
 
     /// All send what is not acknowledged yet, and one more event.
@@ -166,11 +180,24 @@ impl Memory {
             self.acknowledged.push(false);
         }
         let number = self.acknowledged.len() - 1;
-        let answer = device.try_send(&self.body(number))?;
+        let answer = self.send_patiently(device, &self.body(number))?;
         let is_right = answer.status == 202 || (answer.status == 200 && !is_new);
         let name = &self.name;
         assert!(is_right, "{name}-{number}: {answer:?}");
         self.acknowledged[number] = true;
         Ok(())
+    }
+
+    /// Sends a body again while it is refused, if this device is patient.
+    fn send_patiently(&self, device: &mut Device, body: &str) -> std::io::Result<Answer> {
+        let began = Instant::now();
+        loop {
+            let answer = device.try_send(body)?;
+            let again = self.patient && answer.status == 503;
+            if !again || PATIENCE < began.elapsed() {
+                return Ok(answer);
+            }
+            thread::park_timeout(PAUSE);
+        }
     }
 }
