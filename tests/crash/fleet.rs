@@ -67,34 +67,55 @@ impl Fleet {
         }
     }
 
-    /// All send until `enough` events were acknowledged and `kill` has ended the gateway, but at
-    /// most `most` events each. It must set what it is given just before.
-    pub(crate) fn send(
+    /// All send until `enough` events were acknowledged and `kill` has ended the gateway. It must
+    /// set what it is given just before.
+    pub(crate) fn send_until_killed(
+        &mut self,
+        address: SocketAddr,
+        enough: u64,
+        kill: impl FnOnce(&AtomicBool),
+    ) {
+        let is_dying = AtomicBool::new(false);
+        self.send(address, enough, usize::MAX, &is_dying, || kill(&is_dying));
+    }
+
+    /// All send at most `most` events each to a gateway that dies by itself, which `wait` waits
+    /// for. It may do so before the last of them has begun.
+    pub(crate) fn send_until_death(
+        &mut self,
+        address: SocketAddr,
+        most: usize,
+        wait: impl FnOnce(),
+    ) {
+        self.send(address, 0, most, &AtomicBool::new(true), wait);
+    }
+
+    fn send(
         &mut self,
         address: SocketAddr,
         enough: u64,
         most: usize,
-        kill: impl FnOnce(&AtomicBool),
+        is_dying: &AtomicBool,
+        then: impl FnOnce(),
     ) {
         let (tell, told) = channel();
-        let is_dying = AtomicBool::new(false);
         thread::scope(|scope| {
             for device in &mut self.devices {
-                let (tell, is_dying) = (tell.clone(), &is_dying);
+                let tell = tell.clone();
                 scope.spawn(move || device.send_until_death(address, most, &tell, is_dying));
             }
             for _ in 0..enough {
                 told.recv_timeout(PATIENCE)
                     .expect("events are acknowledged");
             }
-            kill(&is_dying);
+            then();
         });
     }
 
     /// All send so many events each, and all of those are acknowledged.
     pub(crate) fn send_some(&mut self, address: SocketAddr, each: usize) {
         let all = (self.devices.len() * each) as u64;
-        self.send(address, all, each, |_| ());
+        self.send(address, all, each, &AtomicBool::new(false), || ());
     }
 
     /// All send what is not acknowledged yet, and one more event.

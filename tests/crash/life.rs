@@ -110,7 +110,7 @@ impl Life {
             let enough = self.rng.below(MOST_ACKNOWLEDGED);
             let late = self.rng.below(MOST_LATE_US);
             let address = gateway.address;
-            self.fleet.send(address, enough, usize::MAX, |is_dying| {
+            self.fleet.send_until_killed(address, enough, |is_dying| {
                 pass(late);
                 is_dying.store(true, Ordering::SeqCst);
                 gateway.kill();

@@ -1,7 +1,5 @@
 //! Death at the points that `gatepost::fault` names. Release builds have none of them.
 
-use std::sync::atomic::Ordering;
-
 use crate::common::note;
 use crate::common::process::Gateway;
 use crate::life::{Life, was_killed};
@@ -58,10 +56,9 @@ impl Life {
         let gateway = Gateway::try_start(command.env("GATEPOST_FAULT", point));
         let status = if gateway.is_listening() {
             let mut status = None;
-            self.fleet.send(gateway.address, 0, most, |is_dying| {
-                is_dying.store(true, Ordering::SeqCst);
-                status = Some(gateway.wait());
-            });
+            let address = gateway.address;
+            let wait = || status = Some(gateway.wait());
+            self.fleet.send_until_death(address, most, wait);
             status.expect("it was waited for")
         } else {
             gateway.wait()
