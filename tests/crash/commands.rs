@@ -13,6 +13,7 @@ use serde_json::Value;
 
 use crate::common::note;
 use crate::common::process::{Gateway, Site};
+use crate::fleet::Fleet;
 use crate::life::{Life, Weather, was_killed};
 use crate::many::{self, Tally};
 
@@ -80,15 +81,16 @@ fn a_salvage_that_was_cut_short_is_repeated_and_recovers_everything() {
         let command = ["salvage", &damaged, "--json", "--into", &target];
         cut_all(&mut life, "salvage", |life, when| {
             let ended = life.cut(&command, when);
-            // Also if it was killed after the very last step.
+            // Only if it was killed after the very last step.
             if store_in(&into).exists() {
-                is_whole(&into);
+                has_all(&into, &life.fleet);
                 fs::remove_dir_all(&into).expect("it is there");
             }
             ended.inspect(assert_salvaged)
         });
         let output = Site::command().args(command).output().expect("it runs");
         assert_salvaged(&output);
+        has_all(&into, &life.fleet);
         let data = life.site.data();
         fs::rename(&data, life.site.file("old")).expect("renamed");
         fs::rename(&into, &data).expect("renamed");
@@ -194,13 +196,23 @@ impl Life {
     }
 }
 
-/// Asserts that there is a store whose every byte is right.
-fn is_whole(data: &Path) {
+/// Asserts that there is a store whose every byte is right. How many rows its tables have.
+fn is_whole(data: &Path) -> Value {
     let mut command = Site::command();
-    let checked = command.args(["check-store", "--data"]).arg(data).output();
-    let checked = checked.expect("it runs");
+    let command = command.args(["check-store", "--json", "--data"]).arg(data);
+    let checked = command.output().expect("it runs");
     let said = String::from_utf8_lossy(&checked.stdout);
     assert!(checked.status.success(), "{}: {said}", data.display());
+    let report: Value = serde_json::from_str(&said).expect("JSON");
+    report["rows"].clone()
+}
+
+/// Asserts that there is a store in which everything waits that was ever sent.
+fn has_all(data: &Path, fleet: &Fleet) {
+    let rows = is_whole(data);
+    for table in ["events", "pending", "recent"] {
+        assert_eq!(rows[table], FEW * fleet.devices.len(), "{table}: {rows}");
+    }
 }
 
 /// Asserts that nothing but the damaged record is lost.

@@ -126,6 +126,8 @@ impl Life {
         self.fleet.finish(gateway.address);
         self.site.wait_until_empty();
         let received = self.upstream.received();
+        let aside = self.site.data().join("events.redb.damaged-1");
+        assert!(!aside.exists(), "a kill damages nothing");
         let tally = oracle::judge(&self.fleet, &received, &self.site);
         gateway.stop();
         let kills = self.kills;
