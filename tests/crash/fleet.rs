@@ -40,9 +40,14 @@ pub(crate) struct Memory {
     patient: bool,
 }
 
-/// Whether an event is one that the upstream refuses, by its name.
+/// Whether an event is one that the upstream refuses, by its name. Another one of each device: if
+/// all refused theirs at once, the destination would be held, and rightly.
 pub(crate) fn is_poison(name: &str) -> bool {
-    number_in(name).is_some_and(|(_, number)| number % POISON == POISON / 2)
+    number_in(name).is_some_and(|(device, number)| {
+        let digits = device.trim_start_matches(|byte: char| !byte.is_ascii_digit());
+        let device: usize = digits.parse().unwrap_or(0);
+        (device + number) % POISON == POISON / 2
+    })
 }
 
 /// The device and the number in the name of an event.
