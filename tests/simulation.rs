@@ -132,7 +132,8 @@ fn power_cuts_during_compaction_cost_nothing() {
     if env::var_os("SEED").is_some() {
         return;
     }
-    let lives = number("LIVES").unwrap_or(USUAL) / 25;
+    // Each costs as much as ten of the others.
+    let lives = number("LIVES").unwrap_or(USUAL).div_ceil(100) + 5;
     let cuts: u64 = (0..lives).map(compaction::live).sum();
     assert!(lives <= cuts, "only {cuts} compactions were cut short");
 }
