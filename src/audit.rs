@@ -354,6 +354,23 @@ mod tests {
     }
 
     #[test]
+    fn what_is_given_up_says_why() {
+        for (destination, whose) in [(Some("cloud".to_owned()), " for cloud"), (None, "")] {
+            let line = Line {
+                name: "e-1042",
+                seq: Seq(1),
+                action: &Action::Shed {
+                    destination,
+                    priority: 2,
+                },
+            };
+            let why = "the store is full and its priority is 2";
+            let words = format!("[event e-1042] given up{whose}: {why}");
+            assert_eq!(line.to_string(), words);
+        }
+    }
+
+    #[test]
     fn each_action_has_its_line() {
         let retry = Then::RetryIn { pause_ms: 1_100 };
         let rows = [
@@ -399,13 +416,6 @@ mod tests {
             (
                 Action::Discarded { destination: None },
                 "discarded by operator",
-            ),
-            (
-                Action::Shed {
-                    destination: Some("cloud".to_owned()),
-                    priority: 2,
-                },
-                "given up for cloud: the store is full and its priority is 2",
             ),
         ];
         for (action, words) in rows {

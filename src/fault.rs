@@ -1,9 +1,9 @@
 //! Named points at which the process can be made to die, for the crash tests.
 //!
-//! Debug builds only: a release binary has none of this. `GATEPOST_FAULT=name` makes the process
-//! kill itself the first time it passes the point of that name, `GATEPOST_FAULT=name:3` the third
-//! time. SIGKILL can't be caught, so nothing is flushed or closed, as in a power cut that spares
-//! the page cache.
+//! Only builds with debug assertions have them: a release binary has none of this.
+//! `GATEPOST_FAULT=name` makes the process kill itself the first time it passes the point of that
+//! name, `GATEPOST_FAULT=name:3` the third time. SIGKILL can't be caught, so nothing is flushed or
+//! closed, as in a power cut that spares the page cache.
 
 #[cfg(debug_assertions)]
 mod armed {

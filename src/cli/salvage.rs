@@ -10,11 +10,12 @@ use super::check_store::print;
 use super::text::json;
 use crate::config::StoreConfig;
 use crate::rng::entropy;
-use crate::store::{self, Salvaged, TableCount, salvage};
+use crate::store::{self, Salvaged, TableCount, is_unfinished, salvage};
 
 /// Recover from a damaged store what proves whole, into a new data directory.
 ///
-/// The damaged file is not changed, and no copy of it is made. Events keep their numbers and
+/// The damaged file is not changed, and no copy of it is made. A salvage that was cut short can be
+/// repeated: it begins anew. Events keep their numbers and
 /// idempotency keys. To deliver what was recovered: gatepost run --data DIR, with the same
 /// configuration and another --listen, until gatepost queue --data DIR is empty. Exits with 1 if
 /// something was lost, and says what. With --json: one object.
@@ -32,8 +33,11 @@ pub(super) struct Args {
 
 /// Prints what was recovered and what was not; progress goes to `err`.
 pub(super) fn run(args: &Args, out: &mut dyn Write, err: &mut dyn Write) -> Result<(), Error> {
-    must_be_empty(&args.into)?;
     let store = args.into.join(StoreConfig::FILE_NAME);
+    if is_begun(&args.into, &store)? {
+        // Whoever does not read the progress still wants the events.
+        _ = writeln!(err, "an earlier salvage was cut short: begin anew");
+    }
     let entropy = entropy().map_err(|error| {
         Error::NotDone(format!(
             "there is no randomness to name a store by: {error}"
@@ -102,19 +106,27 @@ fn print_text(salvaged: &Salvaged, into: &Path, out: &mut dyn Write) -> Result<(
     Ok(())
 }
 
-fn must_be_empty(into: &Path) -> Result<(), Error> {
-    match fs::read_dir(into) {
-        Ok(mut entries) => match entries.next() {
-            None => Ok(()),
-            Some(_) => Err(Error::NotDone(format!(
-                "{} is not empty; name a directory that is, or one that is not there yet",
-                into.display()
-            ))),
-        },
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(Error::Store(store::Error::File {
+/// Whether an earlier salvage was cut short there. Refuses a directory with anything else in it.
+fn is_begun(into: &Path, store: &Path) -> Result<bool, Error> {
+    let failed = |error| {
+        Error::Store(store::Error::File {
             path: into.to_owned(),
             error,
-        })),
+        })
+    };
+    let entries = match fs::read_dir(into) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        entries => entries.map_err(failed)?,
+    };
+    let mut is_begun = false;
+    for entry in entries {
+        if !is_unfinished(&entry.map_err(failed)?.path(), store) {
+            return Err(Error::NotDone(format!(
+                "{} is not empty; name a directory that is, or one that is not there yet",
+                into.display()
+            )));
+        }
+        is_begun = true;
     }
+    Ok(is_begun)
 }

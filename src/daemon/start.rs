@@ -2,9 +2,10 @@
 //! their numbers, and sends on its way what had nowhere to go before.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 
-use log::{error, info};
+use log::{error, info, warn};
 
 use super::Error as DaemonError;
 use super::upkeep::Upkeep;
@@ -14,7 +15,7 @@ use crate::config::{Config, WhenFull};
 use crate::delivery::DeliveryId;
 use crate::event::DestinationNo;
 use crate::rng::entropy;
-use crate::store::{Damage, Error, Look, Room, SUSPICIOUS_STARTS, Store, Sync};
+use crate::store::{Damage, Error, Look, Room, SUSPICIOUS_STARTS, Store, Sync, kept_aside};
 
 /// How many held deliveries are sent on their way in one transaction.
 const AT_ONCE: usize = 500;
@@ -95,6 +96,9 @@ fn open(config: &Config, upkeep: &Upkeep) -> Result<Store, DaemonError> {
     if suspicious {
         info!("[store] checked");
     }
+    if damage.is_none() {
+        remind(path);
+    }
     if let Some(Damage { kept, why }) = damage {
         let (path, kept) = (path.display(), kept.display());
         error!(
@@ -104,6 +108,21 @@ fn open(config: &Config, upkeep: &Upkeep) -> Result<Store, DaemonError> {
         );
     }
     Ok(store)
+}
+
+/// Says again what earlier starts put aside: the one that did may have been cut short before it
+/// said so, and a line in a log is soon forgotten.
+fn remind(path: &Path) {
+    let kept = kept_aside(path);
+    let Some(last) = kept.last() else {
+        return;
+    };
+    let (count, last) = (kept.len(), last.display());
+    warn!(
+        "[alert store-damaged] {count} damaged store(s) of earlier starts are kept, the last as \
+         {last}: get the events in it back with: gatepost salvage {last} --into DIR, or move it \
+         away if that is done"
+    );
 }
 
 /// 64 random bits.

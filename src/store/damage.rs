@@ -4,6 +4,8 @@
 //!
 //! - A damaged file never keeps a gateway from starting. It is renamed `….damaged-<n>`, and no
 //!   file is ever deleted or overwritten for that.
+//! - What was put aside is found again, see [`kept_aside`]: a start that was cut short right after
+//!   could tell nobody.
 //! - Only damage counts: a file of a newer version, one that somebody else has open, and one that
 //!   may not be read or written stay where they are.
 //!
@@ -12,6 +14,7 @@
 //! where one is caught.
 
 use std::any::Any;
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -19,6 +22,10 @@ use std::path::{Path, PathBuf};
 
 use super::{Error, Store, beside, folder_of};
 use crate::event::DestinationNo;
+use crate::fault;
+
+/// What the name of a file that was put aside has behind the store's, before its number.
+const SUFFIX: &str = ".damaged-";
 
 /// A store that was put aside.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -63,6 +70,27 @@ impl Store {
         self.meta::<serde_json::Value>("boot")?;
         self.open_all()
     }
+}
+
+/// The files that were put aside in the place of the store at `path` and are there still, the
+/// latest last. None if their folder can't be read.
+#[must_use]
+pub fn kept_aside(path: &Path) -> Vec<PathBuf> {
+    let prefix = beside(path, SUFFIX);
+    let number = |name: &OsStr| -> Option<u32> {
+        let prefix = prefix.file_name()?.as_encoded_bytes();
+        let number = name.as_encoded_bytes().strip_prefix(prefix)?;
+        str::from_utf8(number).ok()?.parse().ok()
+    };
+    let entries = fs::read_dir(folder_of(path)).into_iter().flatten();
+    let mut kept: Vec<(u32, PathBuf)> = entries
+        .filter_map(|entry| {
+            let entry = entry.ok()?;
+            Some((number(&entry.file_name())?, entry.path()))
+        })
+        .collect();
+    kept.sort();
+    kept.into_iter().map(|(_, path)| path).collect()
 }
 
 /// Why a store did not open.
@@ -135,13 +163,14 @@ pub(super) fn panic_text(panic: &(dyn Any + Send)) -> String {
 
 /// Renames the file at `path` to a name that nothing has yet.
 fn put_aside(path: &Path) -> io::Result<PathBuf> {
-    let names = (1_u32..).map(|number| beside(path, &format!(".damaged-{number}")));
+    let names = (1_u32..).map(|number| beside(path, &format!("{SUFFIX}{number}")));
     for kept in names {
         match fs::symlink_metadata(&kept) {
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 fs::rename(path, &kept)?;
                 File::open(folder_of(path))?.sync_all()?;
+                fault::point("put-aside");
                 return Ok(kept);
             }
             Err(error) => return Err(error),
@@ -177,6 +206,30 @@ mod tests {
             assert_eq!(fs::read(&first).expect("kept"), b"from before");
             assert_eq!(store.counters().expect("readable").events, 0);
         }
+    }
+
+    #[test]
+    fn what_was_put_aside_is_found_again_as_long_as_it_lies_there() {
+        let (folder, path) = folder_with(b"");
+        assert!(kept_aside(&path).is_empty());
+        let others = [
+            ".damaged-",
+            ".damaged-x",
+            ".damaged-1.note",
+            ".new",
+            ".damaged",
+        ];
+        for suffix in others {
+            fs::write(beside(&path, suffix), b"").expect("written");
+        }
+        fs::write(folder.path().join("other.damaged-1"), b"").expect("written");
+        // The first is salvaged and removed by now.
+        let kept = [2, 9, 10].map(|number| beside(&path, &format!(".damaged-{number}")));
+        for kept in &kept {
+            fs::write(kept, b"").expect("written");
+        }
+        assert_eq!(kept_aside(&path), kept);
+        assert!(kept_aside(Path::new("/nowhere/events.redb")).is_empty());
     }
 
     #[test]

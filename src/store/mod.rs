@@ -45,10 +45,10 @@ mod write;
 
 pub use check::{Checked, check};
 pub use counters::{Backlog, Counters};
-pub use damage::{Damage, Look};
+pub use damage::{Damage, Look, kept_aside};
 pub use read::{Body, DeadRow, Pending};
 pub use room::{Disk, Room};
-pub use salvage::{Flaw, MOST_FLAWS, Salvaged, TableCount, salvage};
+pub use salvage::{Flaw, MOST_FLAWS, Salvaged, TableCount, is_unfinished, salvage};
 pub use starts::{SUSPICIOUS_STARTS, Starts};
 pub use write::{Tables, footprint};
 
@@ -196,7 +196,9 @@ impl Store {
     /// Moves what is stored together and gives the rest back to the disk. Returns whether more may
     /// be gained by doing it again. Takes a few syncs and, for a while, some room of its own.
     pub fn compact(&mut self) -> Result<bool, Error> {
-        Ok(self.db.compact()?)
+        let again = self.db.compact()?;
+        fault::point("compact-round");
+        Ok(again)
     }
 
     /// Closes the file so that the next start opens it at once.
@@ -240,7 +242,13 @@ fn give_birth(path: &Path, newborn: &Path, entropy: u64) -> Result<(), Error> {
     let closed = fs::set_permissions(newborn, Permissions::from_mode(0o640));
     closed.map_err(|error| Error::file(newborn, error))?;
     fault::point("birth-before-rename");
-    fs::rename(newborn, path).map_err(|error| Error::file(path, error))?;
+    give_name(newborn, path)
+}
+
+/// Gives a file that is complete the name it is known by, for good.
+fn give_name(complete: &Path, path: &Path) -> Result<(), Error> {
+    fs::rename(complete, path).map_err(|error| Error::file(path, error))?;
+    let folder = folder_of(path);
     let synced = File::open(folder).and_then(|folder| folder.sync_all());
     synced.map_err(|error| Error::file(folder, error))
 }

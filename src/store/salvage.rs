@@ -8,13 +8,17 @@
 //! - What could not be taken over is in the report: which rows do not prove whole, and how many
 //!   rows each table should have had.
 //! - A number that may have been given to a lost event is not given again.
+//! - The new store has its name only once it is complete. What is left of a salvage that was cut
+//!   short is no store that anybody would start on; the next salvage begins anew.
 //!
 //! The rows that belong to an event are looked up one by one under every key they can have, because
 //! walking through a table ends at the first damaged page. What no tree leads to any more is looked
 //! for page by page ([`super::sift`]), also where the header and with it all trees are lost.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::fs::{File, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -23,8 +27,9 @@ use super::overlay::Mask;
 use super::rescue::{Kept, Rescue};
 use super::schema::RECENT;
 use super::source::{RowKey, Rows, Source};
-use super::{Counters, Error, Store, Sync};
+use super::{Counters, Error, Store, Sync, beside, give_name, newborn_path, remove_if_there};
 use crate::event::{DestinationNo, Seq};
+use crate::fault;
 
 /// Bytes of bodies and records that are written in one transaction.
 const AT_ONCE_BYTES: usize = super::CACHE_BYTES / 4;
@@ -139,7 +144,9 @@ pub fn salvage(
     let gateway = single::<u64>(&source, "gateway", &mut salvaged);
     salvaged.same_gateway = gateway.is_some();
     let counters = single::<Counters>(&source, "counters", &mut salvaged);
-    let store = Store::open(into, gateway.unwrap_or(entropy))?;
+    let unfinished = unfinished_path(into);
+    discard(&unfinished)?;
+    let store = Store::open(&unfinished, gateway.unwrap_or(entropy))?;
     let names = take_metas(&source, &store, &mut salvaged)?;
     let mut destinations: BTreeSet<DestinationNo> = names.keys().copied().collect();
     // Counters that were found page by page may be old ones.
@@ -169,7 +176,34 @@ pub fn salvage(
     }
     salvaged.sifted = source.is_sifted() || rescue.is_sifted();
     store.close()?;
+    fault::point("salvage-before-rename");
+    give_name(&unfinished, into)?;
     Ok(salvaged)
+}
+
+/// Whether a file is what a salvage into the store at `into` left that was cut short.
+#[must_use]
+pub fn is_unfinished(file: &Path, into: &Path) -> bool {
+    let unfinished = unfinished_path(into);
+    file == unfinished || file == newborn_path(&unfinished)
+}
+
+fn unfinished_path(into: &Path) -> PathBuf {
+    beside(into, ".unfinished")
+}
+
+/// Removes what an earlier salvage left, if that is not still at it.
+fn discard(unfinished: &Path) -> Result<(), Error> {
+    let file = match File::open(unfinished) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        opened => opened.map_err(|error| Error::file(unfinished, error))?,
+    };
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => return Err(Error::InUse(unfinished.to_owned())),
+        Err(TryLockError::Error(error)) => return Err(Error::file(unfinished, error)),
+    }
+    remove_if_there(unfinished).map_err(|error| Error::file(unfinished, error))
 }
 
 /// A single value, if it is there and whole.

@@ -83,8 +83,10 @@ pub(crate) struct Upstream {
 impl Upstream {
     /// One that listens and answers as `answering` says.
     pub(crate) fn start(answering: impl Fn(&Received) -> Reply + Send + Sync + 'static) -> Self {
-        let mut upstream = Self::away(answering);
-        upstream.listen();
+        // Never without its port in between: other tests look for one too.
+        let listener = free_port();
+        let mut upstream = Self::at(&listener, answering);
+        upstream.serve(listener);
         upstream
     }
 
@@ -95,8 +97,16 @@ impl Upstream {
 
     /// One that does not listen yet.
     pub(crate) fn away(answering: impl Fn(&Received) -> Reply + Send + Sync + 'static) -> Self {
+        Self::at(&free_port(), answering)
+    }
+
+    fn at(
+        listener: &TcpListener,
+        answering: impl Fn(&Received) -> Reply + Send + Sync + 'static,
+    ) -> Self {
+        let address = listener.local_addr().expect("it is bound");
         let shared = Shared {
-            port: free_port(),
+            port: address.port(),
             answering: Box::new(answering),
             received: Mutex::default(),
             arrived: Condvar::new(),
@@ -116,7 +126,10 @@ impl Upstream {
     /// Comes back, at the same address.
     pub(crate) fn listen(&mut self) {
         let address = SocketAddr::from(([127, 0, 0, 1], self.shared.port));
-        let listener = TcpListener::bind(address).expect("nobody else has this port");
+        self.serve(TcpListener::bind(address).expect("nobody else has this port"));
+    }
+
+    fn serve(&mut self, listener: TcpListener) {
         self.shared.away.store(false, Ordering::SeqCst);
         let shared = Arc::clone(&self.shared);
         self.listener = Some(thread::spawn(move || serve_all(&listener, &shared)));
@@ -181,7 +194,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// A port outside the range from which the kernel gives out others (32768 and above, ip(7)), so
 /// that nobody takes it while we are away.
-fn free_port() -> u16 {
+fn free_port() -> TcpListener {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     const FIRST: u32 = 12_000;
     const COUNT: u32 = 20_000;
@@ -190,8 +203,8 @@ fn free_port() -> u16 {
         let next = u32::from(NEXT.fetch_add(1, Ordering::SeqCst));
         let port = FIRST + start.wrapping_add(next) % COUNT;
         let port = u16::try_from(port).expect("it is below 32000");
-        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
-            return port;
+        if let Ok(listener) = TcpListener::bind(("127.0.0.1", port)) {
+            return listener;
         }
     }
 }

@@ -5,14 +5,18 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use gatepost::rng::Rng;
 
 use crate::common::PATIENCE;
-use crate::common::device::Device;
+use crate::common::device::{Answer, Device};
 
 /// How many devices there are, each with a connection of its own.
 const DEVICES: usize = 64;
+
+/// How long a device that was refused waits before it sends again.
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// One event of so many is one that the upstream refuses.
 const POISON: usize = 50;
@@ -32,11 +36,18 @@ pub(crate) struct Memory {
     forgetful: bool,
     /// Whether it first asks after its last event, as if its answer had been lost.
     doubtful: bool,
+    /// Whether it may be refused, which it is where the store is small.
+    patient: bool,
 }
 
-/// Whether an event is one that the upstream refuses, by its name.
+/// Whether an event is one that the upstream refuses, by its name. Another one of each device: if
+/// all refused theirs at once, the destination would be held, and rightly.
 pub(crate) fn is_poison(name: &str) -> bool {
-    number_in(name).is_some_and(|(_, number)| number % POISON == POISON / 2)
+    number_in(name).is_some_and(|(device, number)| {
+        let digits = device.trim_start_matches(|byte: char| !byte.is_ascii_digit());
+        let device: usize = digits.parse().unwrap_or(0);
+        (device + number) % POISON == POISON / 2
+    })
 }
 
 /// The device and the number in the name of an event.
@@ -46,41 +57,70 @@ pub(crate) fn number_in(name: &str) -> Option<(&str, usize)> {
 }
 
 impl Fleet {
-    pub(crate) fn new(seed: u64) -> Self {
+    /// Devices that send what follows from `seed`. Only patient ones may be refused.
+    pub(crate) fn new(seed: u64, patient: bool) -> Self {
         let devices = (0..DEVICES).map(|device| Memory {
             name: format!("cam{device}"),
             seed: seed.wrapping_mul(1000) + device as u64,
             acknowledged: Vec::new(),
             forgetful: device % 4 == 0,
             doubtful: device % 2 == 1,
+            patient,
         });
         Self {
             devices: devices.collect(),
         }
     }
 
-    /// All send until `enough` events were acknowledged and `kill` has ended the gateway, but at
-    /// most `most` events each. It must set what it is given just before.
-    pub(crate) fn send(
+    /// All send until `enough` events were acknowledged and `kill` has ended the gateway. It must
+    /// set what it is given just before.
+    pub(crate) fn send_until_killed(
+        &mut self,
+        address: SocketAddr,
+        enough: u64,
+        kill: impl FnOnce(&AtomicBool),
+    ) {
+        let is_dying = AtomicBool::new(false);
+        self.send(address, enough, usize::MAX, &is_dying, || kill(&is_dying));
+    }
+
+    /// All send at most `most` events each to a gateway that dies by itself, which `wait` waits
+    /// for. It may do so before the last of them has begun.
+    pub(crate) fn send_until_death(
+        &mut self,
+        address: SocketAddr,
+        most: usize,
+        wait: impl FnOnce(),
+    ) {
+        self.send(address, 0, most, &AtomicBool::new(true), wait);
+    }
+
+    fn send(
         &mut self,
         address: SocketAddr,
         enough: u64,
         most: usize,
-        kill: impl FnOnce(&AtomicBool),
+        is_dying: &AtomicBool,
+        then: impl FnOnce(),
     ) {
         let (tell, told) = channel();
-        let is_dying = AtomicBool::new(false);
         thread::scope(|scope| {
             for device in &mut self.devices {
-                let (tell, is_dying) = (tell.clone(), &is_dying);
+                let tell = tell.clone();
                 scope.spawn(move || device.send_until_death(address, most, &tell, is_dying));
             }
             for _ in 0..enough {
                 told.recv_timeout(PATIENCE)
                     .expect("events are acknowledged");
             }
-            kill(&is_dying);
+            then();
         });
+    }
+
+    /// All send so many events each, and all of those are acknowledged.
+    pub(crate) fn send_some(&mut self, address: SocketAddr, each: usize) {
+        let all = (self.devices.len() * each) as u64;
+        self.send(address, all, each, &AtomicBool::new(false), || ());
     }
 
     /// All send what is not acknowledged yet, and one more event.
@@ -166,11 +206,24 @@ impl Memory {
             self.acknowledged.push(false);
         }
         let number = self.acknowledged.len() - 1;
-        let answer = device.try_send(&self.body(number))?;
+        let answer = self.send_patiently(device, &self.body(number))?;
         let is_right = answer.status == 202 || (answer.status == 200 && !is_new);
         let name = &self.name;
         assert!(is_right, "{name}-{number}: {answer:?}");
         self.acknowledged[number] = true;
         Ok(())
+    }
+
+    /// Sends a body again while it is refused, if this device is patient.
+    fn send_patiently(&self, device: &mut Device, body: &str) -> std::io::Result<Answer> {
+        let began = Instant::now();
+        loop {
+            let answer = device.try_send(body)?;
+            let again = self.patient && answer.status == 503;
+            if !again || PATIENCE < began.elapsed() {
+                return Ok(answer);
+            }
+            thread::park_timeout(PAUSE);
+        }
     }
 }

@@ -2,10 +2,12 @@
 //! store, and so on. Afterwards an oracle outside the process compares what devices were told with
 //! what the upstream got and what an operator is shown.
 //!
-//! There are kills at random, and kills at the points that `gatepost::fault` names, which only
-//! debug builds have.
+//! There are kills at random, kills at the points that `gatepost::fault` names, which only builds
+//! with debug assertions have, and kills of the commands that work on the store's file.
 //!
-//! - `ROUNDS=100 cargo test --test crash` kills so many times; the default is 10.
+//! - `ROUNDS=100 cargo test --test crash` kills at random so many times; the default is 10.
+//! - `TIMES=50 cargo test --test crash` repeats everything else so many times, each time with
+//!   other events; the default is once.
 //! - `SEED=n` sends the same events and plans the same kills; where in the program a kill falls is
 //!   up to the machine all the same.
 
@@ -16,8 +18,10 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod commands;
 mod fleet;
 mod life;
+mod many;
 mod oracle;
 #[cfg(debug_assertions)]
 mod points;
@@ -34,27 +38,28 @@ const LONGEST_LIFE: u64 = 20;
 #[test]
 fn what_was_acknowledged_survives_every_kill_and_arrives() {
     let rounds = number("ROUNDS").unwrap_or(ROUNDS);
+    let longest = rounds.div_ceil(many::at_once()).clamp(1, LONGEST_LIFE);
     let seed = seed();
     note(&format!(
         "repeat with: SEED={seed} ROUNDS={rounds} cargo test --test crash"
     ));
-    let mut left = rounds;
-    for number in 0.. {
-        let kills = left.min(LONGEST_LIFE);
+    many::live(rounds.div_ceil(longest), "random kills", |number| {
         let mut life = Life::new(seed + number);
+        let kills = longest.min(rounds - number * longest);
         for _ in 0..kills {
             life.is_cut_short();
         }
-        life.ends_well();
-        left -= kills;
-        if left == 0 {
-            break;
-        }
-    }
+        life.ends_well()
+    });
 }
 
 fn seed() -> u64 {
     number("SEED").unwrap_or(std::process::id().into())
+}
+
+/// How many times what is not random is repeated.
+fn times() -> u64 {
+    number("TIMES").unwrap_or(1)
 }
 
 fn number(name: &str) -> Option<u64> {

@@ -185,5 +185,6 @@ impl World {
             assert!(is_damaged, "seq {seq} is still dead for {destination:?}");
         }
         self.tally.expired += self.ledger.expired.len() as u64;
+        self.tally.shed += self.ledger.shed.len() as u64;
     }
 }

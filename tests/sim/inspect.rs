@@ -103,6 +103,7 @@ impl Inspection<'_> {
             "a file of {} bytes",
             self.disk.len()
         );
+        self.ledger.inspected();
         Ok(rows.waiting())
     }
 
@@ -181,9 +182,10 @@ impl Inspection<'_> {
             if told == State::Delivered {
                 assert!(0 < course.arrivals, "seq {seq} never arrived at {name}");
             }
+            let has_ended = course.ended.is_some();
             if state.is_none() {
                 assert!(
-                    course.ended.is_some(),
+                    has_ended || self.ledger.was_shed(seq),
                     "seq {seq} to {name} is lost: {trail:?}"
                 );
             }
@@ -266,7 +268,10 @@ impl Inspection<'_> {
         };
         for name in to {
             let ended = self.ledger.course(self.numbers[*name], seq).ended;
-            let ended = ended.unwrap_or_else(|| unreachable!("seq {seq} waited, and is gone"));
+            let Some(ended) = ended else {
+                assert!(self.ledger.was_shed(seq), "seq {seq} waited, and is gone");
+                continue;
+            };
             let old = keep <= self.now.saturating_sub(ended);
             assert!(!is_roomy || old, "seq {seq} is gone too early");
         }
@@ -364,6 +369,11 @@ fn follow(trail: &[Entry], name: &str) -> State {
             } if destination == name => {
                 state = State::Discarded;
             }
+            Action::Shed { destination, .. }
+                if destination.as_deref().is_none_or(|to| to == name) =>
+            {
+                state = State::Discarded;
+            }
             _ => {}
         }
     }
@@ -428,6 +438,7 @@ fn check_counters(rows: &Rows, trails: &BTreeMap<Seq, Vec<Entry>>) {
         totals.dead,
         totals.replayed,
         totals.discarded,
+        totals.shed,
     ];
     let right = [
         quarantined,
@@ -436,6 +447,7 @@ fn check_counters(rows: &Rows, trails: &BTreeMap<Seq, Vec<Entry>>) {
         ends(|then| *then == Then::Dead),
         count(|action| matches!(action, Action::Replayed { .. })),
         count(|action| matches!(action, Action::Discarded { .. })),
+        count(|action| matches!(action, Action::Shed { .. })),
     ];
     if trails.len() == rows.events.len() {
         assert_eq!(counted, right, "what happened is miscounted");

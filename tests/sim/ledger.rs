@@ -15,6 +15,7 @@ use gatepost::health::BREAKER;
 use crate::sim::devices::{Message, MessageNo};
 use crate::sim::network::Request;
 use crate::sim::process::Told;
+use crate::sim::settings::priority;
 
 /// What is known of one event on its way to one destination.
 #[derive(Debug)]
@@ -58,6 +59,10 @@ pub(crate) struct Ledger {
     pub(crate) damaged: BTreeSet<MessageNo>,
     /// Events whose body or record has expired.
     pub(crate) expired: BTreeSet<Seq>,
+    /// Events that were given up for others, and those that may have been in a commit whose end
+    /// nobody has seen.
+    pub(crate) shed: BTreeSet<Seq>,
+    perhaps_shed: BTreeSet<Seq>,
     courses: BTreeMap<(DestinationNo, Seq), Course>,
     /// The number under which a message that can be recognised was first stored.
     known: BTreeMap<MessageNo, Seq>,
@@ -77,9 +82,19 @@ pub(crate) struct Ledger {
     frozen: BTreeSet<String>,
     /// What operators wait for.
     wishes: Vec<Operation>,
+    /// Whether events may be given up for others.
+    may_shed: bool,
 }
 
 impl Ledger {
+    /// `may_shed`: whether events may be given up for others.
+    pub(crate) fn new(may_shed: bool) -> Self {
+        Self {
+            may_shed,
+            ..Self::default()
+        }
+    }
+
     /// What is known of a delivery.
     pub(crate) fn course(&mut self, destination: DestinationNo, seq: Seq) -> &mut Course {
         self.courses.entry((destination, seq)).or_default()
@@ -139,6 +154,7 @@ impl Ledger {
                 }
             }
         }
+        self.check_what_was_shed(told, notices, sent);
         for told in told {
             match told {
                 Told::Operator(Operation::Hold(name), _) if !self.releases(name) => {
@@ -158,6 +174,53 @@ impl Ledger {
                 Told::Operator(operation, report) => self.operated(operation, report, now),
             }
         }
+    }
+
+    /// Whatever stops waiting without an attempt was discarded by an operator, or given up in the
+    /// commit of an event that matters more.
+    fn check_what_was_shed(&mut self, told: &[Told], notices: &[Notice], sent: &[Message]) {
+        let priority = |number: MessageNo| priority(sent[number].route);
+        let discarded: BTreeSet<_> = told
+            .iter()
+            .filter_map(|told| match told {
+                Told::Operator(Operation::Discard(targets), _) => Some(deliveries(targets)),
+                _ => None,
+            })
+            .flatten()
+            .collect();
+        let stored = told.iter().filter_map(|told| match told {
+            Told::Device(number, _, Some(Done::Stored(_))) => Some(priority(*number)),
+            _ => None,
+        });
+        let highest = stored.max();
+        for notice in notices {
+            let Notice::Discarded(id) = notice else {
+                continue;
+            };
+            if discarded.contains(&(id.destination, id.seq)) {
+                continue;
+            }
+            let own = priority(self.events[&id.seq]);
+            assert!(
+                self.may_shed && Some(own) < highest,
+                "seq {} of priority {own} was given up for one of {highest:?}",
+                id.seq
+            );
+            self.shed.insert(id.seq);
+        }
+    }
+
+    /// Whether an event that no longer waits may have been given up for another.
+    pub(crate) fn was_shed(&mut self, seq: Seq) -> bool {
+        if self.perhaps_shed.contains(&seq) {
+            self.shed.insert(seq);
+        }
+        self.shed.contains(&seq)
+    }
+
+    /// The store has been looked at, so it is known what was given up.
+    pub(crate) fn inspected(&mut self) {
+        self.perhaps_shed.clear();
     }
 
     /// A device has heard something.
@@ -287,6 +350,9 @@ impl Ledger {
 
     /// The process is gone. `orderly`: what it had settled is on disk.
     pub(crate) fn process_ended(&mut self, orderly: bool, now: Duration) {
+        if self.may_shed && !orderly {
+            self.perhaps_shed.extend(self.events.keys());
+        }
         self.refused.clear();
         self.answers.clear();
         self.falls.clear();

@@ -4,10 +4,12 @@
 //! - [`process`] is one run of the gateway, from its start until it stops or dies.
 //! - [`ledger`] knows what was promised and what arrived, [`inspect`] asks the store.
 //! - [`world`] lets them meet, and [`healing`] is how each life ends.
+//! - [`compaction`] is a life of the store alone.
 //! - [`settings`] is the configuration, [`story`] prints what happens.
 //!
 //! One thread and one seed: a life repeats exactly.
 
+pub(crate) mod compaction;
 pub(crate) mod devices;
 pub(crate) mod disk;
 pub(crate) mod healing;

@@ -3,7 +3,8 @@
 use std::path::Path;
 use std::time::Duration;
 
-use gatepost::config::Config;
+use gatepost::config::{Config, WhenFull};
+use gatepost::event::USUAL_PRIORITY;
 use gatepost::retry::RetryPolicy;
 use gatepost::rng::Rng;
 
@@ -23,6 +24,7 @@ path = "/door"
 event_id = ["json:/eventId"]
 device = ["json:/deviceId"]
 require = ["event_id", "device"]
+priority = 7
 to = ["cloud", "archive"]
 
 [[route]]
@@ -31,6 +33,7 @@ path = "/gate/{*}"
 event_id = ["header:x-event-id"]
 device = ["header:x-device-id"]
 order = "none"
+priority = 2
 to = ["cloud"]
 
 [[route]]
@@ -46,6 +49,7 @@ name = "attic"
 path = "/attic"
 event_id = ["json:/eventId"]
 device = ["json:/deviceId"]
+priority = 1
 
 [[route]]
 name = "test"
@@ -71,6 +75,9 @@ pub(crate) fn draw(rng: &mut Rng) -> Config {
     config.store.max_size = pick(rng, &quotas);
     config.store.keep_delivered = Duration::from_secs(pick(rng, &[600, 7_200, 86_400]));
     config.store.keep_audit = config.store.keep_delivered * 3;
+    if rng.below(2) == 0 {
+        config.store.when_full = WhenFull::ShedLowestPriority;
+    }
     for destination in &mut config.destinations {
         destination.workers = pick(rng, &[1, 2, 8]);
         destination.retry = RetryPolicy {
@@ -81,6 +88,16 @@ pub(crate) fn draw(rng: &mut Rng) -> Config {
         };
     }
     config
+}
+
+/// How much the events of a route matter.
+pub(crate) fn priority(route: Option<&str>) -> u8 {
+    match route {
+        Some("door") => 7,
+        Some("gate") => 2,
+        Some(ATTIC) => 1,
+        _ => USUAL_PRIORITY,
+    }
 }
 
 /// The operator gives the route a destination that had none.

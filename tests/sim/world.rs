@@ -6,7 +6,7 @@ use std::time::Duration;
 use gatepost::audit::Pause;
 use gatepost::clock::Clock as _;
 use gatepost::commit::{Done, Operation};
-use gatepost::config::{Config, Destination};
+use gatepost::config::{Config, Destination, WhenFull};
 use gatepost::event::DestinationNo;
 use gatepost::rng::Rng;
 use gatepost::store::{self, Room as _, Store};
@@ -14,7 +14,7 @@ use log::info;
 
 use crate::sim::devices::Devices;
 use crate::sim::disk::{self, Disk, Failure, Plan};
-use crate::sim::inspect::{Inspection, Waiting};
+use crate::sim::inspect::{Inspection, ROOMY, Waiting};
 use crate::sim::ledger::Ledger;
 use crate::sim::network::Network;
 use crate::sim::operators;
@@ -42,6 +42,8 @@ pub(crate) struct Tally {
     pub(crate) operations: u64,
     pub(crate) settled_dead: u64,
     pub(crate) expired: u64,
+    /// Events given up for others.
+    pub(crate) shed: u64,
     pub(crate) damaged: u64,
 }
 
@@ -118,7 +120,10 @@ impl World {
             disk,
             networks,
             devices: Devices::default(),
-            ledger: Ledger::default(),
+            ledger: Ledger::new(
+                config.store.when_full == WhenFull::ShedLowestPriority
+                    && config.store.max_size < ROOMY,
+            ),
             config,
             process: None,
             waiting: Waiting::default(),

@@ -362,6 +362,39 @@ fn what_is_no_store_or_a_newer_one_is_said() {
 }
 
 #[test]
+fn a_salvage_that_was_cut_short_leaves_no_store_and_begins_anew() {
+    let (_folder, path, image) = full(true);
+    fs::write(&path, &image).expect("written");
+    let into = folder();
+    let new = into.path().join("events.redb");
+    let unfinished = beside(&new, ".unfinished");
+    let mut was_unfinished = false;
+    let mut progress = |_, _| {
+        assert!(!new.exists(), "it is not complete");
+        was_unfinished |= unfinished.exists();
+    };
+    salvage(&path, &new, 99, &mut progress).expect("salvaged");
+    assert!(was_unfinished && !unfinished.exists());
+    fs::rename(&new, &unfinished).expect("cut short just before");
+    for left in [&unfinished, &newborn_path(&unfinished)] {
+        assert!(is_unfinished(left, &new), "{}", left.display());
+        fs::write(left, &image[..image.len() / 2]).expect("written");
+        let salvaged = salvage(&path, &new, 99, &mut |_, _| ()).expect("salvaged");
+        assert!(salvaged.is_whole() && !left.exists(), "{salvaged:?}");
+        assert_eq!(recovered(&new, "anew"), EVENTS);
+        fs::remove_file(&new).expect("it is there");
+    }
+    let other = open(&unfinished);
+    let salvaged = salvage(&path, &new, 99, &mut |_, _| ());
+    assert!(matches!(salvaged, Err(Error::InUse(_))), "{salvaged:?}");
+    assert!(unfinished.exists() && !new.exists());
+    drop(other);
+    for other in [&path, &new, &beside(&new, ".damaged-1")] {
+        assert!(!is_unfinished(other, &new), "{}", other.display());
+    }
+}
+
+#[test]
 fn tables_that_disagree_are_found() {
     let (_folder, path, _) = full(true);
     let store = open(&path);
