@@ -12,6 +12,9 @@
 //! Where the heads of all lanes are such events, the destination counts as down, and probes are
 //! all that is tried. So probes that got an answer count here too, beside the attempts that are
 //! charged: nobody loses an attempt, but behind one of them may be the event that arrives.
+//!
+//! This is the one way in which an event can arrive before an earlier one of its lane: the earlier
+//! one has failed as often as an event may, and an outage ends in the moment between the two.
 
 use std::collections::HashMap;
 

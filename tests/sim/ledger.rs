@@ -30,7 +30,10 @@ pub(crate) struct Course {
     settling: VecDeque<Change>,
     /// It arrived, the gateway heard of it, and that may not be on disk.
     is_unsettled: bool,
-    /// It was dead, others went on, and a crash forgot that.
+    /// Probes with it that were answered and failed, since others were taken.
+    probes: u32,
+    /// Others of its lane may have gone first: it failed as often as an event may, or it was dead,
+    /// others went on, and a crash forgot that.
     may_be_late: bool,
 }
 
@@ -42,6 +45,7 @@ impl Default for Course {
             licences: 1,
             settling: VecDeque::new(),
             is_unsettled: false,
+            probes: 0,
             may_be_late: false,
         }
     }
@@ -325,9 +329,18 @@ impl Ledger {
             }
             _ => {}
         }
+        if blame == Blame::Arrived {
+            let courses = self.courses.iter_mut();
+            let here = courses.filter(|((to, _), _)| *to == destination);
+            here.for_each(|(_, course)| course.probes = 0);
+        }
         let course = self.course(destination, seq);
-        // Before it is given up it lets the next of its lane show whose fault it is.
-        course.may_be_late |= change.is_none() && blame == Blame::Doubtful && most <= charged;
+        if change.is_none() && blame == Blame::Doubtful {
+            // Before it is given up it lets the next of its lane show whose fault it is.
+            course.probes += u32::from(matches!(outcome, Outcome::Answered(_)));
+            let failures = attempt.progress.attempts + course.probes.max(1);
+            course.may_be_late |= most <= failures;
+        }
         course.settling.extend(change.cloned());
     }
 
