@@ -129,8 +129,12 @@ impl Shedder {
         let index = usize::from(priority);
         loop {
             while let Some(found) = self.found[index].pop_front() {
-                // It may have been delivered since.
-                if let Ok(Some(event)) = store.event(found.seq)
+                // It may have been delivered since, or be damaged.
+                let event = match store.event(found.seq) {
+                    Err(Error::Corrupt { .. }) => None,
+                    event => event?,
+                };
+                if let Some(event) = event
                     && let Some(victim) = victim(store, found.seq, &event)?
                 {
                     return Ok(Some(victim));
