@@ -20,12 +20,14 @@
 //!
 //! What an outcome means is decided elsewhere ([`crate::retry`]), and when to try in `dispatch`.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::clock::Clock;
 use crate::config::Destination;
 use crate::delivery::{self, Attempt, DeliveryId, GatewayId, Outcome, Progress};
 use crate::event::{self, Event, Header, Seq, printable};
+use crate::schema::Schema;
 use crate::upstream::{Outgoing, Transport};
 
 /// What one worker of a destination needs to make its attempts.
@@ -39,6 +41,8 @@ pub struct Worker {
     pub transport: Arc<dyn Transport>,
     /// What measures how long an attempt took.
     pub clock: Arc<dyn Clock>,
+    /// What bodies must be like, by the name of the route.
+    pub schemas: Arc<BTreeMap<String, Schema>>,
 }
 
 /// An event as the store gave it out.
@@ -64,10 +68,13 @@ impl Worker {
         let seq = delivery.seq;
         let begun = self.clock.moment();
         let (outcome, name) = match parcel {
-            Ok(Parcel { event, body }) => {
-                let to = &self.destination;
-                let request = outgoing(&event, seq, body, self.gateway, progress, to);
-                (self.transport.send(&request), event.name(seq))
+            Ok(parcel) => {
+                let name = parcel.event.name(seq);
+                let outcome = match self.check(&parcel) {
+                    Ok(()) => self.send(parcel, seq, progress),
+                    Err(how) => Outcome::Invalid(how),
+                };
+                (outcome, name)
             }
             Err(damage) => (Outcome::Damaged(damage), event::name(None, seq)),
         };
@@ -78,6 +85,19 @@ impl Worker {
             took: self.clock.moment().since(begun),
         };
         (attempt, name)
+    }
+
+    /// Whether the body is what its route says.
+    fn check(&self, parcel: &Parcel) -> Result<(), String> {
+        let route = parcel.event.route.as_ref();
+        let schema = route.and_then(|route| self.schemas.get(route));
+        schema.map_or(Ok(()), |schema| schema.check(&parcel.body))
+    }
+
+    fn send(&self, Parcel { event, body }: Parcel, seq: Seq, progress: Progress) -> Outcome {
+        let to = &self.destination;
+        let request = outgoing(&event, seq, body, self.gateway, progress, to);
+        self.transport.send(&request)
     }
 }
 
@@ -253,336 +273,4 @@ fn is_of_the_connection(headers: &[Header], name: &str) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::net::SocketAddr;
-    use std::sync::Mutex;
-    use std::time::Duration;
-
-    use super::*;
-    use crate::clock::{Moment, Reading, Timestamp};
-    use crate::delivery::Answer;
-    use crate::event::{DestinationNo, Digest, Lane};
-    use crate::retry::RetryPolicy;
-
-    fn event(headers: &[(&str, &[u8])]) -> Event {
-        Event {
-            event_id: Some("e-1042".to_owned()),
-            device: Some("cam-7".to_owned()),
-            route: Some("door".to_owned()),
-            peer: SocketAddr::from(([10, 0, 0, 9], 4242)),
-            method: "POST".to_owned(),
-            target: b"/ingest/door".to_vec(),
-            headers: headers
-                .iter()
-                .map(|(name, value)| Header {
-                    name: (*name).to_owned(),
-                    value: value.to_vec(),
-                })
-                .collect(),
-            received: Reading {
-                wall: Timestamp::from_ms(784_111_777_123),
-                certain: true,
-                uptime_ms: 1,
-            },
-            boot: 1,
-            length: 4,
-            kept: 4,
-            digest: Digest::of(b"body"),
-            revision_of: None,
-            priority: event::USUAL_PRIORITY,
-            quarantine: None,
-            to: Vec::new(),
-        }
-    }
-
-    fn destination(headers: &[(&str, &str)]) -> Destination {
-        Destination {
-            name: "cloud".to_owned(),
-            url: "http://127.0.0.1:1/".to_owned(),
-            workers: 1,
-            timeout: Duration::from_secs(1),
-            headers: headers
-                .iter()
-                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
-                .collect(),
-            token_file: None,
-            retry: RetryPolicy {
-                first: Duration::from_secs(1),
-                max: Duration::from_secs(300),
-                jitter: 0.2,
-                max_attempts: 10,
-            },
-        }
-    }
-
-    fn sent(event: &Event, progress: Progress, destination: &Destination) -> Outgoing {
-        let gateway = GatewayId(0x2a);
-        outgoing(
-            event,
-            Seq(7),
-            b"body".to_vec(),
-            gateway,
-            progress,
-            destination,
-        )
-    }
-
-    /// Name and value of each header as one line.
-    fn lines(request: &Outgoing) -> Vec<String> {
-        let mut lines = Vec::new();
-        for (name, value) in &request.headers {
-            lines.push(format!("{name}: {}", value.escape_ascii()));
-        }
-        lines
-    }
-
-    #[test]
-    fn a_request_says_what_it_carries() {
-        let event = event(&[("content-type", b"text/plain; x=\xe9"), ("X-Secret", b"1")]);
-        let request = sent(&event, Progress::default(), &destination(&[]));
-        assert_eq!(request.body, b"body");
-        assert_eq!(
-            lines(&request),
-            [
-                "content-type: text/plain; x=\\xe9",
-                "Idempotency-Key: \\\"000000000000002a-7\\\"",
-                "X-Gatepost-Event: e-1042",
-                "X-Gatepost-Route: door",
-                "X-Gatepost-Device: cam-7",
-                "X-Gatepost-Received: 1994-11-06T08:49:37.123Z",
-                "X-Gatepost-Attempt: 1",
-            ]
-        );
-    }
-
-    #[test]
-    fn a_request_says_what_is_not_as_usual() {
-        let mut event = event(&[]);
-        event.event_id = None;
-        event.device = Some("caf\u{e9}\n".to_owned());
-        event.route = None;
-        event.received.certain = false;
-        let progress = Progress {
-            attempts: 3,
-            replayed: true,
-        };
-        assert_eq!(
-            lines(&sent(&event, progress, &destination(&[]))),
-            [
-                "Idempotency-Key: \\\"000000000000002a-7\\\"",
-                "X-Gatepost-Event: #7",
-                "X-Gatepost-Device: caf\\\\u{e9}\\\\u{a}",
-                "X-Gatepost-Received: 1994-11-06T08:49:37.123Z",
-                "X-Gatepost-Clock: uncertain",
-                "X-Gatepost-Attempt: 4",
-                "X-Gatepost-Replayed: true",
-            ]
-        );
-    }
-
-    #[test]
-    fn a_configured_header_replaces_the_senders() {
-        let event = event(&[
-            ("Content-Type", b"text/plain"),
-            ("X-Hub-Signature", b"a"),
-            ("x-hub-signature", b"b"),
-        ]);
-        let configured = [
-            ("X-HUB-Signature", "c"),
-            ("content-type", "d"),
-            ("X-Site", "e"),
-        ];
-        let request = sent(&event, Progress::default(), &destination(&configured));
-        let ours = lines(&request);
-        let ours: Vec<_> = ours
-            .iter()
-            .filter(|line| !line.contains("X-Gatepost"))
-            .collect();
-        assert_eq!(
-            ours[1..],
-            ["X-HUB-Signature: c", "content-type: d", "X-Site: e"]
-        );
-    }
-
-    #[test]
-    fn headers_pass_by_name() {
-        let rows = [
-            ("traceparent", true),
-            ("TraceState", true),
-            ("Stripe-Signature", true),
-            ("Omise-Signature", true),
-            ("Signature-Input", true),
-            ("HMACSignature", true),
-            ("X-Acme-Hmac-Sha256", true),
-            ("X-Slack-Request-Timestamp", true),
-            ("X-Hub-Signature-256", true),
-            ("X-GitHub-Delivery", true),
-            ("X-Shopify-Webhook-Id", true),
-            ("X-Line-Signature", true),
-            ("PAYPAL-TRANSMISSION-ID", true),
-            ("webhook-id", true),
-            ("svix-id", true),
-            ("ce-specversion", true),
-            ("Content-Encoding", true),
-            ("Content-Digest", true),
-            ("Content-Type", false),
-            ("Content-Length", false),
-            ("Transfer-Encoding", false),
-            ("Host", false),
-            ("Connection", false),
-            ("Keep-Alive", false),
-            ("TE", false),
-            ("Upgrade", false),
-            ("Expect", false),
-            ("Authorization", false),
-            ("Proxy-Authorization", false),
-            ("Proxy-Signature", false),
-            ("Cookie", false),
-            ("Idempotency-Key", false),
-            ("X-Gatepost-Signature", false),
-            ("x-gatepost-event", false),
-            ("User-Agent", false),
-            ("Accept-Encoding", false),
-            ("X-Forwarded-For", false),
-            ("X-Anything", false),
-            ("", false),
-        ];
-        for (name, passes) in rows {
-            assert_eq!(passes_through(name), passes, "{name}");
-        }
-    }
-
-    #[test]
-    fn a_trace_passes_whole_or_not_at_all() {
-        const GOOD: &[u8] = b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
-        let rows: &[(&[&[u8]], bool)] = &[
-            (&[GOOD], true),
-            (
-                &[b"cc-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01-more"],
-                true,
-            ),
-            (&[], false),
-            (&[GOOD, GOOD], false),
-            (
-                &[b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01-more"],
-                false,
-            ),
-            (
-                &[b"ff-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"],
-                false,
-            ),
-            (
-                &[b"00-0AF7651916CD43DD8448EB211C80319C-B7AD6B7169203331-01"],
-                false,
-            ),
-            (
-                &[b"00-00000000000000000000000000000000-b7ad6b7169203331-01"],
-                false,
-            ),
-            (
-                &[b"00-0af7651916cd43dd8448eb211c80319c-0000000000000000-01"],
-                false,
-            ),
-            (
-                &[b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331"],
-                false,
-            ),
-            (
-                &[b"00-0af7651916cd43dd8448eb211c80319-b7ad6b7169203331-01"],
-                false,
-            ),
-            (&[b""], false),
-        ];
-        for (parents, passes) in rows {
-            let mut headers: Vec<(&str, &[u8])> =
-                vec![("TraceState", b"a=1"), ("tracestate", b"b=2")];
-            headers.extend(parents.iter().map(|parent| ("Traceparent", *parent)));
-            let request = sent(&event(&headers), Progress::default(), &destination(&[]));
-            let shown: Vec<_> = parents
-                .iter()
-                .map(|parent| parent.escape_ascii().to_string())
-                .collect();
-            let expected = if *passes { Some(parents[0]) } else { None };
-            assert_eq!(request.header("traceparent"), expected, "{shown:?}");
-            let states = lines(&request);
-            let states = states
-                .iter()
-                .filter(|line| line.to_lowercase().starts_with("tracestate"));
-            assert_eq!(states.count(), if *passes { 2 } else { 0 }, "{shown:?}");
-        }
-    }
-
-    #[test]
-    fn what_connection_names_stays_here() {
-        let event = event(&[
-            ("Connection", b"keep-alive, X-Hub-Signature"),
-            ("x-hub-signature", b"1"),
-            ("x-hub-other", b"2"),
-        ]);
-        let request = sent(&event, Progress::default(), &destination(&[]));
-        assert_eq!(request.header("x-hub-signature"), None);
-        assert_eq!(request.header("x-hub-other"), Some(&b"2"[..]));
-    }
-
-    /// Answers 202, and lets 41 ms pass by each look at the clock.
-    #[derive(Default)]
-    struct World {
-        sent: Mutex<Vec<Outgoing>>,
-        looks: Mutex<u32>,
-    }
-
-    impl Transport for World {
-        fn send(&self, request: &Outgoing) -> Outcome {
-            let mut sent = self.sent.lock().expect("no test panics with it locked");
-            sent.push(request.clone());
-            Outcome::Answered(Answer {
-                status: 202,
-                retry_after: None,
-                head: Vec::new(),
-            })
-        }
-    }
-
-    impl Clock for World {
-        fn moment(&self) -> Moment {
-            let mut looks = self.looks.lock().expect("no test panics with it locked");
-            *looks += 1;
-            Moment::at(Duration::from_millis(41) * *looks)
-        }
-
-        fn reading(&self) -> Reading {
-            Reading::default()
-        }
-    }
-
-    #[test]
-    fn an_attempt_is_measured_and_a_damaged_event_is_not_sent() {
-        let world = Arc::new(World::default());
-        let worker = Worker {
-            gateway: GatewayId(1),
-            destination: Arc::new(destination(&[])),
-            transport: Arc::clone(&world) as Arc<dyn Transport>,
-            clock: Arc::clone(&world) as Arc<dyn Clock>,
-        };
-        let delivery = DeliveryId {
-            destination: DestinationNo(1),
-            lane: Lane(1),
-            seq: Seq(7),
-        };
-        let parcel = Parcel {
-            event: event(&[]),
-            body: b"body".to_vec(),
-        };
-        let (attempt, name) = worker.attempt(delivery, Progress::default(), Ok(parcel));
-        assert_eq!(name, "e-1042");
-        assert_eq!(attempt.delivery, delivery);
-        assert_eq!(attempt.took, Duration::from_millis(41));
-        assert!(matches!(attempt.outcome, Outcome::Answered(answer) if answer.status == 202));
-        let damage = "body failed its checksum".to_owned();
-        let (attempt, name) = worker.attempt(delivery, Progress::default(), Err(damage.clone()));
-        assert_eq!(name, "#7");
-        assert_eq!(attempt.outcome, Outcome::Damaged(damage));
-        let sent = world.sent.lock().expect("no test panics with it locked");
-        assert_eq!(sent.len(), 1);
-    }
-}
+mod tests;

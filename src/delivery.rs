@@ -60,6 +60,8 @@ pub enum Outcome {
     Unreachable(String),
     /// The event's record failed its checksum, so nothing was sent. Says what is damaged.
     Damaged(String),
+    /// The body breaks the schema of its route, so nothing was sent. Says where and how.
+    Invalid(String),
     /// What we were told about the destination can't be used (a token file that is not there), so
     /// nothing was sent and the event is not to blame: [`Verdict::Hold`]. Says what to mend.
     Misconfigured(String),
@@ -102,6 +104,7 @@ impl fmt::Display for Outcome {
                 f.write_str(why)
             }
             Self::Damaged(what) => write!(f, "not sent, {what}"),
+            Self::Invalid(how) => write!(f, "not sent, its body breaks the schema: {how}"),
         }
     }
 }
@@ -146,6 +149,8 @@ pub enum DeadReason {
     Exhausted,
     /// Its record is damaged.
     Damaged,
+    /// Its body breaks the schema of its route.
+    Invalid,
 }
 
 /// A dead letter's record: why, when, and what the destination said last.

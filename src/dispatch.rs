@@ -349,6 +349,9 @@ impl Line {
                 Decided::nothing(self.lanes.settled(lane, seq))
             }
             Ruling::Dead if damaged => self.die(lane, seq, DeadReason::Damaged),
+            Ruling::Dead if matches!(attempt.outcome, Outcome::Invalid(_)) => {
+                self.die(lane, seq, DeadReason::Invalid)
+            }
             Ruling::Dead => self.die(lane, seq, DeadReason::Rejected),
             Ruling::Charge if self.is_last(attempt) => {
                 if self.suspects.is_proven(seq) {

@@ -38,6 +38,7 @@
 //! | down | Spare → down | Spare → down | Spare → down | Spare → down |
 //! | retry, pause, hold or down, late | Spare | Spare | Spare | Spare |
 //! | its record is damaged | Dead | Dead | Dead | Dead |
+//! | it breaks its schema | Dead | Dead | Dead | Dead |
 //!
 //! *The third event*: of [`SEVERAL`] that failed so with no success between. *The third probe*: of
 //! [`SEVERAL`] in a row that failed so, but met fewer events, so only those are to blame.
@@ -379,7 +380,7 @@ impl Health {
                 if self.is_too_much(ended, late, now) {
                     return Ruling::Spare;
                 }
-                if self.shown() != Up && !late {
+                if self.shown() != Up && !late && was_sent(ended.outcome) {
                     self.rise(now);
                 }
                 return Ruling::Dead;
@@ -500,6 +501,11 @@ impl Health {
         self.next = now + pause;
         self.fresh_from = self.next;
     }
+}
+
+/// Whether an event that is judged dead says something of the destination.
+fn was_sent(outcome: &Outcome) -> bool {
+    !matches!(outcome, Outcome::Invalid(_))
 }
 
 /// Adds `seq` to a run of different events; whether the run is now `enough`.

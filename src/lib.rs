@@ -44,7 +44,7 @@
 //! | | |
 //! |---|---|
 //! | words | [`clock`] [`rng`] [`event`] [`delivery`] [`audit`]: plain data |
-//! | rules | [`retry`] [`health`] [`lanes`] [`select`] [`route`] [`config`]: pure decisions |
+//! | rules | [`retry`] [`health`] [`lanes`] [`select`] [`schema`] [`route`] [`config`]: decisions |
 //! | edges | [`store`] [`http`] [`upstream`] [`logger`]: disk, sockets, network, standard error |
 //! | flow | [`commit`] [`ingest`] [`dispatch`] [`deliver`]: the life of an event |
 //! | process | [`admin`] [`daemon`] [`demo`] [`cli`] |
@@ -82,6 +82,7 @@ pub mod logger;
 pub mod retry;
 pub mod rng;
 pub mod route;
+pub mod schema;
 pub mod select;
 pub mod store;
 pub mod upstream;

@@ -89,7 +89,7 @@ impl RetryPolicy {
 /// | outcome | verdict |
 /// |---|---|
 /// | 2xx | delivered |
-/// | 400 406 411 413 414 415 422 431 451, a damaged record | dead |
+/// | 400 406 411 413 414 415 422 431 451, a damaged record, a broken schema | dead |
 /// | 408 409 425, 5xx, no answer in time | retry |
 /// | 429, 503 with Retry-After | pause |
 /// | 401 403 404 405 407 410, 3xx | hold |
@@ -108,7 +108,7 @@ pub fn classify(outcome: &Outcome) -> Verdict {
         Outcome::TimedOut | Outcome::Failed(_) => Verdict::Retry,
         Outcome::Unreachable(_) => Verdict::Down,
         Outcome::Misconfigured(_) => Verdict::Hold,
-        Outcome::Damaged(_) => Verdict::Dead,
+        Outcome::Damaged(_) | Outcome::Invalid(_) => Verdict::Dead,
     }
 }
 
@@ -188,6 +188,7 @@ mod tests {
             (Outcome::TimedOut, Verdict::Retry),
             (Outcome::Unreachable(words()), Verdict::Down),
             (Outcome::Damaged(words()), Verdict::Dead),
+            (Outcome::Invalid(words()), Verdict::Dead),
             (Outcome::Misconfigured(words()), Verdict::Hold),
             (Outcome::Failed(words()), Verdict::Retry),
         ];

@@ -20,6 +20,7 @@ use std::net::IpAddr;
 use percent_encoding::percent_decode;
 
 use crate::event::{Lane, Quarantine, Request, USUAL_PRIORITY};
+use crate::schema::Schema;
 use crate::select::{self, Selector};
 
 /// One `[[route]]` of the configuration.
@@ -41,6 +42,8 @@ pub struct Route {
     pub priority: u8,
     /// What a sender hears when its event goes to quarantine.
     pub status: Status,
+    /// What bodies must be like to be sent on; none: like anything.
+    pub schema: Option<Schema>,
     /// The names of the destinations it leads to; none: its events are held.
     pub to: Vec<String>,
 }
@@ -58,6 +61,7 @@ impl Route {
             order: Order::default(),
             priority: USUAL_PRIORITY,
             status: Status::default(),
+            schema: None,
             to: Vec::new(),
         }
     }

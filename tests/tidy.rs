@@ -30,8 +30,9 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ),
     ("lanes", &["clock", "delivery", "event"]),
     ("select", &["event"]),
-    ("route", &["event", "select"]),
-    ("config", &["retry", "route", "select"]),
+    ("schema", &[]),
+    ("route", &["event", "schema", "select"]),
+    ("config", &["retry", "route", "schema", "select"]),
     // Edges: disk, device sockets, network, init system.
     ("fault", &[]),
     ("store", &["audit", "delivery", "event", "fault"]),
@@ -56,7 +57,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ),
     (
         "deliver",
-        &["clock", "config", "delivery", "event", "upstream"],
+        &["clock", "config", "delivery", "event", "schema", "upstream"],
     ),
     // Process: what a person starts and talks to.
     (
@@ -96,6 +97,7 @@ const ONLY_IN: &[(&str, &[&str])] = &[
     ("getrandom", &["rng"]),
     ("httparse", &["http"]),
     ("jiff", &["clock"]),
+    ("jsonschema", &["schema"]),
     ("libc", &["clock"]),
     ("mio", &["http"]),
     ("percent_encoding", &["route"]),

@@ -68,5 +68,6 @@ pub(super) fn reason(reason: DeadReason) -> &'static str {
         DeadReason::Rejected => "rejected",
         DeadReason::Exhausted => "failed too often",
         DeadReason::Damaged => "damaged",
+        DeadReason::Invalid => "invalid",
     }
 }

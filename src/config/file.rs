@@ -92,6 +92,7 @@ pub(super) struct RouteTable {
     pub(super) order: OrderWord,
     pub(super) priority: Option<Spanned<i64>>,
     pub(super) status: StatusWord,
+    pub(super) schema: Option<Spanned<String>>,
     pub(super) to: Vec<Spanned<String>>,
 }
 

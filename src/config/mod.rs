@@ -171,32 +171,28 @@ impl Destination {
 }
 
 impl Config {
-    /// Reads the file at `path`, and whether the token files it names can be read.
+    /// Reads the file at `path` and the schemas it names, and whether its token files can be read.
     pub fn load(path: &Path) -> Result<Self, Error> {
         let text = std::fs::read_to_string(path).map_err(|source| Error::Unreadable {
             path: path.to_owned(),
             source,
         })?;
-        Self::read(&text, path, |token| read_token(token).map(drop))
+        Self::read(&text, path, &check::Disk::REAL)
     }
 
     /// Reads `text` as the file at `path`, without touching the disk.
     pub fn parse(text: &str, path: &Path) -> Result<Self, Error> {
-        Self::read(text, path, |_| Ok(()))
+        Self::read(text, path, &check::Disk::NONE)
     }
 
-    fn read(
-        text: &str,
-        path: &Path,
-        token: impl Fn(&Path) -> Result<(), String>,
-    ) -> Result<Self, Error> {
+    fn read(text: &str, path: &Path, disk: &check::Disk) -> Result<Self, Error> {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let file = toml::from_str(text).map_err(|source| Error::Syntax {
             path: path.to_owned(),
             source: Box::new(source),
         })?;
         let folder = path.parent().unwrap_or(Path::new(""));
-        check::check(file, text, folder, &token).map_err(|problems| Error::Wrong {
+        check::check(file, text, folder, disk).map_err(|problems| Error::Wrong {
             path: path.to_owned(),
             problems,
         })

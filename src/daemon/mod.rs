@@ -42,7 +42,7 @@ use crate::http::{self, Limits, Server, Ticket};
 use crate::ingest::Intake;
 use crate::logger::Logger;
 use crate::rng::Rng;
-use crate::route::{Routes, SamePath};
+use crate::route::{Route, Routes, SamePath};
 use crate::store::{self, Store};
 use crate::upstream::{self, Http};
 use crew::{Crew, Ends};
@@ -146,7 +146,7 @@ impl Gateway {
             work: work.clone(),
             asks: asked,
         };
-        let workers = workers(&destinations, &store, clock)?;
+        let workers = workers(&destinations, &config.routes, &store, clock)?;
         dispatching::start(dispatcher, workers, &store, wires, Arc::clone(clock), crew)?;
         let desk = Desk {
             work: work.clone(),
@@ -227,15 +227,19 @@ fn announce(addresses: &[SocketAddr], store: &Path) {
 /// What makes the attempts for each destination, and how many of them at once.
 fn workers(
     destinations: &[(DestinationNo, &Destination)],
+    routes: &[Route],
     store: &Store,
     clock: &Arc<dyn Clock>,
 ) -> Result<Vec<(DestinationNo, usize, Worker)>, Error> {
+    let schema = |route: &Route| Some((route.name.clone(), route.schema.clone()?));
+    let schemas = Arc::new(routes.iter().filter_map(schema).collect());
     let worker = |(number, destination): &(DestinationNo, &Destination)| {
         let worker = Worker {
             gateway: store.gateway(),
             destination: Arc::new((*destination).clone()),
             transport: Arc::new(Http::new(destination)?),
             clock: Arc::clone(clock),
+            schemas: Arc::clone(&schemas),
         };
         Ok((*number, destination.workers, worker))
     };

@@ -384,3 +384,18 @@ fn the_pauses_of_an_outage_of_answers_grow_to_the_longest_and_it_is_said_once() 
     let (_, change) = world.ends(7, &answer(200));
     assert!(matches!(change, Some(Change::Up { .. })), "{change:?}");
 }
+
+#[test]
+fn an_event_that_breaks_its_schema_says_nothing_of_the_destination() {
+    let breaks = Outcome::Invalid("at /: it is no object".to_owned());
+    for state in [State::Up, State::Down, State::Held, State::Paused] {
+        let mut world = World::in_state(state);
+        for seq in 0..BREAKER as u64 - 1 {
+            assert_eq!(world.ends(seq, &breaks), (Ruling::Dead, None), "{state}");
+        }
+        assert_eq!(world.health.state(), state);
+        // A wrong schema must not make dead letters of the whole backlog.
+        assert_eq!(world.ends(99, &breaks).0, Ruling::Spare, "{state}");
+        assert_eq!(world.health.state(), State::Held);
+    }
+}

@@ -23,6 +23,8 @@ pub(crate) struct Plan<'a> {
     pub(crate) destination: &'a str,
     /// For its `retry`.
     pub(crate) retry: &'a str,
+    /// For the one `[[route]]`.
+    pub(crate) route: &'a str,
 }
 
 /// The usual patience of a test: every pause is between 80 ms and 1.2 s.
@@ -56,6 +58,7 @@ impl Site {
             store,
             destination,
             retry,
+            route,
         } = plan;
         let retry = if retry.is_empty() { RETRY } else { retry };
         let mut text = format!("[ingest]\nlisten = [\"127.0.0.1:0\"]\n{ingest}\n");
@@ -66,6 +69,7 @@ impl Site {
         text += "[[route]]\nname = \"door\"\npath = \"/ingest/door\"\nto = [\"cloud\"]\n";
         text += "event_id = [\"json:/eventId\"]\ndevice = [\"json:/deviceId\"]\n";
         text += "require = [\"event_id\", \"device\"]\n";
+        text += route;
         fs::write(self.config(), text).expect("there is room");
     }
 

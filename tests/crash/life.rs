@@ -93,6 +93,7 @@ impl Life {
             destination: &headers,
             // Only poison dies: nothing else meets a hundred failures.
             retry: "first = \"50ms\", max = \"200ms\", max_attempts = 100",
+            ..Plan::default()
         };
         self.site.configure(&self.upstream, plan);
     }

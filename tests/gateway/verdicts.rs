@@ -128,3 +128,42 @@ fn an_event_that_always_fails_dies_alone_after_its_attempts() {
         (&"poison".into(), &4.into())
     );
 }
+
+#[test]
+fn a_body_that_breaks_its_schema_is_a_dead_letter_that_says_where() {
+    let upstream = Upstream::start(|_| Reply::Status(200));
+    let site = Site::bare();
+    let schema = r#"{"properties": {"eventId": {"maxLength": 3}}}"#;
+    std::fs::write(site.file("door.json"), schema).expect("there is room");
+    let route = "schema = \"door.json\"\n";
+    site.configure(
+        &upstream,
+        Plan {
+            route,
+            ..Plan::default()
+        },
+    );
+    let gateway = site.start();
+    let mut device = gateway.connect();
+    device.deliver("cam-7", "e-1000");
+    device.deliver("cam-7", "e-2");
+    upstream.wait_for(1);
+    site.wait_until_empty();
+    assert_eq!(upstream.names(), ["e-2"]);
+    let dead = site.json(&["dead"]);
+    assert_eq!(dead.len(), 1, "{dead:?}");
+    assert_eq!(dead[0]["reason"], "invalid");
+    let outcome = dead[0]["outcome"].as_str().expect("words");
+    assert!(
+        outcome.starts_with("not sent, its body breaks the schema: at /eventId: "),
+        "{outcome}"
+    );
+    gateway.stop();
+
+    std::fs::write(site.file("door.json"), "{").expect("there is room");
+    let output = site.gateway(&[]).output().expect("it runs");
+    assert_eq!(output.status.code(), Some(78));
+    let words = String::from_utf8_lossy(&output.stderr);
+    assert!(words.contains("route \"door\" schema: "), "{words}");
+    assert!(words.contains("door.json: it is not JSON: "), "{words}");
+}

@@ -201,16 +201,17 @@ impl Ledger {
             let Notice::Discarded(id) = notice else {
                 continue;
             };
-            if discarded.contains(&(id.destination, id.seq)) {
+            // What an operator wanted discarded may have been given up just before.
+            let own = priority(self.events[&id.seq]);
+            if self.may_shed && Some(own) < highest {
+                self.shed.insert(id.seq);
                 continue;
             }
-            let own = priority(self.events[&id.seq]);
             assert!(
-                self.may_shed && Some(own) < highest,
+                discarded.contains(&(id.destination, id.seq)),
                 "seq {} of priority {own} was given up for one of {highest:?}",
                 id.seq
             );
-            self.shed.insert(id.seq);
         }
     }
 
@@ -317,6 +318,7 @@ impl Ledger {
                 DeadReason::Rejected => blame == Blame::Guilty,
                 DeadReason::Exhausted => blame == Blame::Doubtful && most <= charged,
                 DeadReason::Damaged => matches!(outcome, Outcome::Damaged(_)),
+                DeadReason::Invalid => false,
             },
         };
         assert!(right, "seq {seq}: {outcome} led to {change:?}");
@@ -467,7 +469,7 @@ fn blame(outcome: &Outcome) -> Blame {
             _ => Blame::Nobody,
         },
         Outcome::TimedOut | Outcome::Failed(_) => Blame::Doubtful,
-        Outcome::Damaged(_) => Blame::Guilty,
+        Outcome::Damaged(_) | Outcome::Invalid(_) => Blame::Guilty,
         Outcome::Unreachable(_) | Outcome::Misconfigured(_) => Blame::Nobody,
     }
 }

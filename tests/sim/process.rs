@@ -134,6 +134,7 @@ impl Process {
                 destination: Arc::new((*to).clone()),
                 transport: Arc::new(network.clone()),
                 clock: clock.clone(),
+                schemas: Arc::default(),
             };
             (*number, (worker, network))
         };

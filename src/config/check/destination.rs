@@ -157,7 +157,7 @@ impl Check<'_> {
         }
         if let Some(written) = table.token_file {
             let token = self.path(written.get_ref());
-            let judged = token.and_then(|path| (self.token)(&path).map(|()| path));
+            let judged = token.and_then(|path| (self.disk.token)(&path).map(|()| path));
             match judged {
                 Ok(path) => destination.token_file = Some(path),
                 Err(why) => self.wrong(written.span(), format!("{whose} token_file: {why}")),

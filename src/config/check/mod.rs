@@ -15,6 +15,7 @@ use toml::Spanned;
 use super::file::{AdminTable, File, IngestTable, StoreTable, WhenFullWord};
 use super::units::Figure;
 use super::{Config, Ingest, Problem, StoreConfig, WhenFull};
+use crate::schema::Schema;
 
 pub(super) use destination::url;
 
@@ -39,17 +40,42 @@ pub fn read_token(path: &Path) -> Result<String, String> {
     }
 }
 
+/// How the files that a configuration names are looked at.
+pub(super) struct Disk {
+    /// Whether a token can be read.
+    pub(super) token: fn(&Path) -> Result<(), String>,
+    /// Reads a schema; none where the disk is not to be touched.
+    pub(super) schema: fn(&Path) -> Result<Option<Schema>, String>,
+}
+
+impl Disk {
+    /// Reads them.
+    pub(super) const REAL: Self = Self {
+        token: |path| read_token(path).map(drop),
+        schema: |path| {
+            let text = std::fs::read(path).map_err(|why| format!("cannot read it: {why}"))?;
+            Schema::parse(&text).map(Some)
+        },
+    };
+
+    /// Touches none.
+    pub(super) const NONE: Self = Self {
+        token: |_| Ok(()),
+        schema: |_| Ok(None),
+    };
+}
+
 /// Everything that is wrong with `file`, or what it means.
 pub(super) fn check(
     file: File,
     text: &str,
     folder: &Path,
-    token: &dyn Fn(&Path) -> Result<(), String>,
+    disk: &Disk,
 ) -> Result<Config, Vec<Problem>> {
     let mut check = Check {
         text,
         folder,
-        token,
+        disk,
         problems: Vec::new(),
     };
     let ingest = check.ingest(file.ingest);
@@ -102,7 +128,7 @@ pub(super) fn apart(listen: &[SocketAddr], admin: Option<SocketAddr>) -> Result<
 struct Check<'a> {
     text: &'a str,
     folder: &'a Path,
-    token: &'a dyn Fn(&Path) -> Result<(), String>,
+    disk: &'a Disk,
     problems: Vec<Problem>,
 }
 

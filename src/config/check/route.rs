@@ -8,6 +8,7 @@ use super::Check;
 use crate::config::file::{OrderWord, Required, RouteTable, StatusWord};
 use crate::config::{Destination, default_route};
 use crate::route::{Order, Pattern, Require, Route, Status};
+use crate::schema::Schema;
 use crate::select::{LONGEST_LIST, Selector};
 
 impl Check<'_> {
@@ -79,25 +80,7 @@ impl Check<'_> {
     fn route(&mut self, whose: &str, mut route: Route, table: RouteTable, known: &[&str]) -> Route {
         route.event_id = self.selectors(whose, "event_id", table.event_id.as_ref());
         route.device = self.selectors(whose, "device", table.device.as_ref());
-        if let Some(written) = table.require {
-            for (required, key, written_list) in [
-                (Required::EventId, "event_id", table.event_id.as_ref()),
-                (Required::Device, "device", table.device.as_ref()),
-            ] {
-                let is_empty = written_list.is_none_or(|list| list.get_ref().is_empty());
-                if written.get_ref().contains(&required) && is_empty {
-                    let text = format!(
-                        "{whose} require: \"{key}\" is required, but {key} does not say \
-                         where it is; write {key} = [\"json:/…\"]"
-                    );
-                    self.wrong(written.span(), text);
-                }
-            }
-            route.require = Require {
-                event_id: written.get_ref().contains(&Required::EventId),
-                device: written.get_ref().contains(&Required::Device),
-            };
-        }
+        route.require = self.require(whose, &table);
         route.order = match table.order {
             OrderWord::Device => Order::Device,
             OrderWord::Route => Order::Route,
@@ -119,6 +102,7 @@ impl Check<'_> {
             StatusWord::Received => Status::Received,
             StatusWord::Verdict => Status::Verdict,
         };
+        route.schema = self.schema(whose, table.schema.as_ref());
         for name in table.to {
             let text = name.get_ref();
             if route.to.contains(text) {
@@ -135,6 +119,41 @@ impl Check<'_> {
             route.to.push(name.into_inner());
         }
         route
+    }
+
+    fn require(&mut self, whose: &str, table: &RouteTable) -> Require {
+        let Some(written) = &table.require else {
+            return Require::default();
+        };
+        for (required, key, written_list) in [
+            (Required::EventId, "event_id", table.event_id.as_ref()),
+            (Required::Device, "device", table.device.as_ref()),
+        ] {
+            let is_empty = written_list.is_none_or(|list| list.get_ref().is_empty());
+            if written.get_ref().contains(&required) && is_empty {
+                let text = format!(
+                    "{whose} require: \"{key}\" is required, but {key} does not say \
+                     where it is; write {key} = [\"json:/…\"]"
+                );
+                self.wrong(written.span(), text);
+            }
+        }
+        Require {
+            event_id: written.get_ref().contains(&Required::EventId),
+            device: written.get_ref().contains(&Required::Device),
+        }
+    }
+
+    fn schema(&mut self, whose: &str, written: Option<&Spanned<String>>) -> Option<Schema> {
+        let written = written?;
+        let read = self.path(written.get_ref()).and_then(|path| {
+            let read = (self.disk.schema)(&path);
+            read.map_err(|why| format!("{}: {why}", path.display()))
+        });
+        read.unwrap_or_else(|why| {
+            self.wrong(written.span(), format!("{whose} schema: {why}"));
+            None
+        })
     }
 
     fn selectors(

@@ -130,6 +130,7 @@ name = "s"
 path = "/r/{*}"
 order = "route"
 priority = 9
+schema = "s.json"
 "#;
 
 #[test]
