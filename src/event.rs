@@ -268,6 +268,12 @@ pub struct Event {
     /// The sender's id for itself, as text.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub device: Option<String>,
+    /// When it happened, in the sender's words.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub event_time: Option<String>,
+    /// How many events the request holds, if its route counts them. They stay one event.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub items: Option<u64>,
     /// The route that took it; none if no route has its path.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub route: Option<String>,

@@ -79,6 +79,8 @@ impl Intake {
             None => Identity {
                 event_id: None,
                 device: None,
+                event_time: None,
+                items: None,
                 quarantine: Some(Quarantine::NoRoute),
             },
         };
@@ -126,6 +128,8 @@ impl Intake {
         let Identity {
             event_id,
             device,
+            event_time,
+            items,
             quarantine,
         } = identity;
         let (length, digest) = match &request.oversize {
@@ -143,6 +147,8 @@ impl Intake {
         let event = Event {
             event_id,
             device,
+            event_time,
+            items,
             route: route.map(|route| route.name.clone()),
             peer: request.peer,
             method: request.method,

@@ -21,7 +21,7 @@ use percent_encoding::percent_decode;
 
 use crate::event::{Lane, Quarantine, Request, USUAL_PRIORITY};
 use crate::schema::Schema;
-use crate::select::{self, Selector};
+use crate::select::{self, Items, Selector, Subject};
 
 /// One `[[route]]` of the configuration.
 #[derive(Clone, Debug)]
@@ -34,6 +34,10 @@ pub struct Route {
     pub event_id: Vec<Selector>,
     /// Where the device id is; likewise.
     pub device: Vec<Selector>,
+    /// Where the time is at which it happened, as the device has it; likewise.
+    pub event_time: Vec<Selector>,
+    /// What is counted where one request holds several events.
+    pub items: Option<Items>,
     /// What an event must have, or it goes to quarantine.
     pub require: Require,
     /// Which of its deliveries wait for each other.
@@ -57,6 +61,8 @@ impl Route {
             path,
             event_id: Vec::new(),
             device: Vec::new(),
+            event_time: Vec::new(),
+            items: None,
             require: Require::default(),
             order: Order::default(),
             priority: USUAL_PRIORITY,
@@ -69,8 +75,11 @@ impl Route {
     /// Reads whose event it is, and which. Never changes the request.
     #[must_use]
     pub fn identify(&self, request: &Request) -> Identity {
-        let values = select::read(request, [&self.event_id, &self.device]);
-        let [event_id, device] = values.found();
+        let (path, _) = request.path_and_query();
+        let holes = self.path.holes(path);
+        let subject = Subject::new(request, &holes);
+        let values = select::read(&subject, [&self.event_id, &self.device, &self.event_time]);
+        let [event_id, device, _] = values.found();
         let quarantine = if self.require.event_id && event_id.is_none() {
             Some(Quarantine::NoEventId(values.why_not(0)))
         } else if self.require.device && device.is_none() {
@@ -78,10 +87,15 @@ impl Route {
         } else {
             None
         };
-        let [event_id, device] = values.into_found();
+        let [event_id, device, event_time] = values.into_found();
         Identity {
             event_id,
             device,
+            event_time,
+            items: self
+                .items
+                .as_ref()
+                .and_then(|items| items.count(&request.body)),
             quarantine,
         }
     }
@@ -126,6 +140,10 @@ pub struct Identity {
     pub event_id: Option<String>,
     /// The sender's id for itself.
     pub device: Option<String>,
+    /// When it happened, in the sender's words.
+    pub event_time: Option<String>,
+    /// How many events the request holds, if the route counts them.
+    pub items: Option<u64>,
     /// Set if the route requires one that is missing. What was found is there all the same.
     pub quarantine: Option<Quarantine>,
 }
@@ -233,6 +251,37 @@ impl Pattern {
             }
         }
         parts.next().is_none()
+    }
+
+    /// What the holes take of a path that this matches, decoded, by their names; `*` is the rest.
+    #[must_use]
+    pub fn holes(&self, path: &[u8]) -> Vec<(String, Vec<u8>)> {
+        let mut parts = parts(path);
+        let mut holes = Vec::new();
+        for segment in &self.segments {
+            match segment {
+                Segment::Literal(_) => _ = parts.next(),
+                Segment::Hole(name) => {
+                    let part = parts.next().unwrap_or_default();
+                    holes.push((name.clone(), percent_decode(part).collect()));
+                }
+                Segment::Rest => {
+                    let rest: Vec<&[u8]> = parts.by_ref().collect();
+                    let rest = percent_decode(&rest.join(&b'/')).collect();
+                    holes.push(("*".to_owned(), rest));
+                }
+            }
+        }
+        holes
+    }
+
+    /// The names of its holes; `*` for the rest.
+    pub fn hole_names(&self) -> impl Iterator<Item = &str> {
+        self.segments.iter().filter_map(|segment| match segment {
+            Segment::Literal(_) => None,
+            Segment::Hole(name) => Some(name.as_str()),
+            Segment::Rest => Some("*"),
+        })
     }
 
     /// Whether both take exactly the same paths: the names of holes make no difference.
@@ -364,232 +413,4 @@ impl fmt::Display for SamePath {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn pattern(text: &str) -> Pattern {
-        Pattern::parse(text).expect(text)
-    }
-
-    fn routes(paths: &[&str]) -> Result<Routes, SamePath> {
-        let route = |path: &&str| Route::new(*path, pattern(path));
-        Routes::new(paths.iter().map(route).collect())
-    }
-
-    #[test]
-    fn a_pattern_takes_its_paths_however_they_are_spelt() {
-        let rows: &[(&str, &[&str], &[&str])] = &[
-            (
-                "/ingest/{*}",
-                &[
-                    "/ingest",
-                    "/ingest/",
-                    "/ingest/a/b",
-                    "//ingest//a",
-                    "ingest",
-                    "/%69ngest/x",
-                ],
-                &["/", "", "/ingesta", "/Ingest", "/x/ingest", "/ingest%2Fa"],
-            ),
-            (
-                "/hook/{device}/event",
-                &["/hook/cam-7/event", "/hook/a%2Fb/event/", "/hook/%/event"],
-                &[
-                    "/hook/event",
-                    "/hook//event",
-                    "/hook/a/b/event",
-                    "/hook/a/event/x",
-                ],
-            ),
-            ("/", &["/", "", "//"], &["/x", "*"]),
-            ("/{*}", &["/", "", "/x/y", "*"], &[]),
-            (
-                "/Tür/a%20b",
-                &["/T%C3%BCr/a b", "/Tür/a%20b"],
-                &["/T%FCr/a b", "/Tür/a+b"],
-            ),
-            ("/a/../b", &["/a/../b"], &["/b"]),
-        ];
-        for (text, right, wrong) in rows {
-            let pattern = pattern(text);
-            assert_eq!(pattern.to_string(), *text);
-            for path in *right {
-                assert!(pattern.matches(path.as_bytes()), "{text} takes {path}");
-            }
-            for path in *wrong {
-                assert!(
-                    !pattern.matches(path.as_bytes()),
-                    "{text} does not take {path}"
-                );
-            }
-        }
-        assert!(pattern("/{x}").matches(b"/\xff\xfe"));
-    }
-
-    #[test]
-    fn what_is_not_a_pattern_is_told_what_would_be_right() {
-        let rows = [
-            ("", "a path begins with \"/\", as in \"/\""),
-            ("ingest", "a path begins with \"/\", as in \"/ingest\""),
-            (
-                "/a?b=1",
-                "a path has no \"?\", \"#\" or blanks; write %3F, %23 or %20 if the sender does",
-            ),
-            (
-                "/a{x}",
-                "a hole is a whole segment, {name} in small letters or {*}, not \"a{x}\"",
-            ),
-            (
-                "/{}",
-                "a hole is a whole segment, {name} in small letters or {*}, not \"{}\"",
-            ),
-            (
-                "/{1st}",
-                "a hole is a whole segment, {name} in small letters or {*}, not \"{1st}\"",
-            ),
-            (
-                "/{*}/a",
-                "{*} takes the rest of a path, so nothing can follow it",
-            ),
-            (
-                "/{x}/{x}",
-                "{x} is there twice; each hole needs its own name",
-            ),
-        ];
-        for (text, message) in rows {
-            assert_eq!(Pattern::parse(text).expect_err(text), message);
-        }
-    }
-
-    #[test]
-    fn the_most_specific_route_wins_whatever_the_order_of_the_file() {
-        let mut paths = [
-            "/{*}",
-            "/ingest",
-            "/ingest/{*}",
-            "/ingest/{device}",
-            "/ingest/door",
-            "/ingest/{device}/event",
-            "/{site}/door/event",
-        ];
-        let rows = [
-            ("/ingest", "/ingest"),
-            ("/ingest/", "/ingest"),
-            ("/ingest/door", "/ingest/door"),
-            ("/ingest/cam", "/ingest/{device}"),
-            ("/ingest/door/event", "/ingest/{device}/event"),
-            ("/ingest/door/x", "/ingest/{*}"),
-            ("/plant/door/event", "/{site}/door/event"),
-            ("/plant", "/{*}"),
-            ("/", "/{*}"),
-        ];
-        for _ in 0..paths.len() {
-            paths.rotate_left(1);
-            let routes = routes(&paths).expect("all differ");
-            for (path, expected) in rows {
-                let found = routes.find(path.as_bytes()).map(|route| &*route.name);
-                assert_eq!(found, Some(expected), "{path} among {paths:?}");
-            }
-        }
-        let routes = routes(&["/a"]).expect("it is one");
-        assert!(routes.find(b"/b").is_none());
-        assert!(routes.named("/a").is_some() && routes.named("/b").is_none());
-    }
-
-    #[test]
-    fn two_routes_never_take_the_same_paths() {
-        for (one, other) in [
-            ("/a", "/a/"),
-            ("/a/{x}", "/a/{y}"),
-            ("/%61", "/a"),
-            ("/{*}", "/{*}"),
-        ] {
-            let error = routes(&[one, other]).expect_err(one).to_string();
-            let expected = format!("routes \"{one}\" and \"{other}\" take the same paths");
-            assert_eq!(error, expected);
-        }
-        assert!(routes(&["/a/{x}", "/a/{*}", "/a", "/{x}/{y}"]).is_ok());
-    }
-
-    fn request(body: &[u8]) -> Request {
-        Request {
-            peer: ([10, 0, 0, 7], 1).into(),
-            method: "POST".to_owned(),
-            target: b"/door".to_vec(),
-            headers: Vec::new(),
-            body: body.to_vec(),
-            oversize: None,
-        }
-    }
-
-    #[test]
-    fn an_event_goes_to_quarantine_only_for_want_of_what_is_required() {
-        let selector = |text| vec![Selector::parse(text).expect(text)];
-        let mut route = Route::new("door", pattern("/door"));
-        route.event_id = selector("json:/eventId");
-        route.device = selector("json:/deviceId");
-        let no_event_id = Quarantine::NoEventId("nothing at json:/eventId".to_owned());
-        let no_device = Quarantine::NoDevice("nothing at json:/deviceId".to_owned());
-        let not_json = Quarantine::NoEventId(
-            "body is not JSON: EOF while parsing an object at line 1 column 1".to_owned(),
-        );
-        let rows: [(&[u8], _, _, _); 4] = [
-            (
-                br#"{"eventId":"e","deviceId":"d"}"#,
-                Some("e"),
-                Some("d"),
-                None,
-            ),
-            (br#"{"eventId":"e"}"#, Some("e"), None, Some(no_device)),
-            (br#"{"deviceId":"d"}"#, None, Some("d"), Some(no_event_id)),
-            (b"{", None, None, Some(not_json)),
-        ];
-        for (body, event_id, device, quarantine) in rows {
-            let mut expected = Identity {
-                event_id: event_id.map(str::to_owned),
-                device: device.map(str::to_owned),
-                quarantine: None,
-            };
-            route.require = Require::default();
-            assert_eq!(route.identify(&request(body)), expected);
-            route.require = Require {
-                event_id: true,
-                device: true,
-            };
-            expected.quarantine = quarantine;
-            assert_eq!(route.identify(&request(body)), expected);
-        }
-    }
-
-    #[test]
-    fn a_lane_keeps_together_what_the_order_says() {
-        let mut route = Route::new("door", pattern("/door"));
-        let (one, other) = (IpAddr::from([10, 0, 0, 7]), IpAddr::from([10, 0, 0, 8]));
-        let mapped: IpAddr = "::ffff:10.0.0.7".parse().expect("it is an address");
-        assert_eq!(sender(Some("cam-7"), one), sender(Some("cam-7"), other));
-        assert_eq!(sender(None, one), sender(None, mapped));
-        assert_ne!(sender(None, one), sender(None, other));
-        assert_ne!(route.lane("cam-7"), route.lane("face-1"));
-        assert!(route.lane("cam-7").is_ordered());
-        route.order = Order::Route;
-        assert_eq!(route.lane("cam-7"), route.lane("face-1"));
-        assert!(route.lane("cam-7").is_ordered());
-        route.order = Order::None;
-        assert_eq!(route.lane("cam-7"), route.lane("face-1"));
-        assert!(!route.lane("cam-7").is_ordered());
-    }
-
-    #[test]
-    fn a_route_displays_where_it_leads() {
-        let mut route = Route::new("door", pattern("/ingest/device-event"));
-        assert_eq!(
-            route.to_string(),
-            "door: /ingest/device-event -> held (no destination)"
-        );
-        route.to = vec!["cloud".to_owned(), "crm".to_owned()];
-        assert_eq!(
-            route.to_string(),
-            "door: /ingest/device-event -> cloud, crm"
-        );
-    }
-}
+mod tests;

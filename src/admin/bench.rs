@@ -251,6 +251,8 @@ fn event(bench: &Bench, device: &str, id: &str, to: &[DestinationNo]) -> Event {
         length: body().len() as u64,
         kept: body().len() as u64,
         digest: Digest::of(&body()),
+        event_time: None,
+        items: None,
         revision_of: None,
         priority: crate::event::USUAL_PRIORITY,
         quarantine: None,

@@ -108,6 +108,8 @@ fn admission(event_id: &str, body: &[u8]) -> Admission {
         length: body.len() as u64,
         kept: body.len() as u64,
         digest: Digest::of(body),
+        event_time: None,
+        items: None,
         revision_of: None,
         priority: crate::event::USUAL_PRIORITY,
         quarantine: None,

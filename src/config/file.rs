@@ -88,6 +88,8 @@ pub(super) struct RouteTable {
     pub(super) path: Option<Spanned<String>>,
     pub(super) event_id: Option<Spanned<Vec<Spanned<String>>>>,
     pub(super) device: Option<Spanned<Vec<Spanned<String>>>>,
+    pub(super) event_time: Option<Spanned<Vec<Spanned<String>>>>,
+    pub(super) items: Option<Spanned<String>>,
     pub(super) require: Option<Spanned<Vec<Required>>>,
     pub(super) order: OrderWord,
     pub(super) priority: Option<Spanned<i64>>,

@@ -34,6 +34,8 @@ fn event(headers: &[(&str, &[u8])]) -> Event {
         length: 4,
         kept: 4,
         digest: Digest::of(b"body"),
+        event_time: None,
+        items: None,
         revision_of: None,
         priority: event::USUAL_PRIORITY,
         quarantine: None,

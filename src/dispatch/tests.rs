@@ -201,6 +201,8 @@ fn admission(lane: Lane) -> Admission {
         length: 0,
         kept: 0,
         digest: Digest::of(b""),
+        event_time: None,
+        items: None,
         revision_of: None,
         priority: crate::event::USUAL_PRIORITY,
         quarantine: None,

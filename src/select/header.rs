@@ -1,8 +1,9 @@
 //! `header:Name`: a value from the request's head.
 
 use std::borrow::Cow;
-use std::fmt::{self, Write as _};
+use std::fmt;
 
+use super::text;
 use crate::event::Request;
 
 /// A header's name, spelt as the operator did.
@@ -24,20 +25,18 @@ impl Name {
     }
 
     /// The value of the first header of that name that is not blank.
-    ///
-    /// Bytes that are not UTF-8 are kept as `hex:` and their digits, so that whatever a device
-    /// puts there still tells one event from another.
     pub(super) fn text<'a>(&self, request: &'a Request) -> Option<Cow<'a, str>> {
         let mut values = request
             .headers
             .iter()
             .filter(|header| header.name.eq_ignore_ascii_case(&self.0))
-            .map(|header| header.value.trim_ascii());
-        let value = values.find(|value| !value.is_empty())?;
-        Some(match std::str::from_utf8(value) {
-            Ok(text) => Cow::Borrowed(text),
-            Err(_) => Cow::Owned(hex(value)),
-        })
+            .filter_map(|header| text::of(&header.value));
+        values.next()
+    }
+
+    /// As it was written.
+    pub(super) fn as_str(&self) -> &str {
+        &self.0
     }
 }
 
@@ -45,15 +44,6 @@ impl fmt::Display for Name {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(4 + 2 * bytes.len());
-    text.push_str("hex:");
-    for byte in bytes {
-        _ = write!(text, "{byte:02x}");
-    }
-    text
 }
 
 #[cfg(test)]

@@ -182,6 +182,17 @@ impl<'b> Document<'_, 'b> {
     }
 }
 
+/// How many elements the array has that `pointer` points at in `body`; none if there is none.
+pub(super) fn length(pointer: &Pointer, body: &[u8]) -> Option<u64> {
+    let mut wanted = Wanted::default();
+    wanted.add(pointer);
+    let document = wanted.find_in(body).ok()?;
+    let array = document.values[0]?.get();
+    // An `IgnoredAny` takes no memory.
+    let elements: Vec<IgnoredAny> = serde_json::from_str(array).ok()?;
+    Some(elements.len() as u64)
+}
+
 /// The content of a string literal.
 ///
 /// Half a surrogate pair (RFC 8259 section 8.2) stands for no text; such an id is kept as it is

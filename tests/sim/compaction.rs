@@ -127,6 +127,8 @@ fn event(body: &[u8]) -> Event {
         length: body.len() as u64,
         kept: body.len() as u64,
         digest: Digest::of(body),
+        event_time: None,
+        items: None,
         revision_of: None,
         priority: gatepost::event::USUAL_PRIORITY,
         quarantine: None,

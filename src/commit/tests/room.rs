@@ -69,6 +69,8 @@ impl Bench {
             length: 1,
             kept: 1,
             digest: Digest::of(body),
+            event_time: None,
+            items: None,
             revision_of: None,
             priority: crate::event::USUAL_PRIORITY,
             quarantine: None,

@@ -9,7 +9,7 @@ use crate::config::file::{OrderWord, Required, RouteTable, StatusWord};
 use crate::config::{Destination, default_route};
 use crate::route::{Order, Pattern, Require, Route, Status};
 use crate::schema::Schema;
-use crate::select::{LONGEST_LIST, Selector};
+use crate::select::{Items, LONGEST_LIST, MOST_POINTERS, Selector};
 
 impl Check<'_> {
     /// A file without a route means one for any path under `/ingest` that leads to all its
@@ -40,6 +40,7 @@ impl Check<'_> {
             };
             let (path, at) = (path.get_ref().clone(), path.span());
             let route = self.route(&whose, Route::new(name, path), table, &known);
+            self.pointers(&whose, &route, at.clone());
             routes.push((route, at));
         }
         routes.into_iter().map(|(route, _)| route).collect()
@@ -80,6 +81,11 @@ impl Check<'_> {
     fn route(&mut self, whose: &str, mut route: Route, table: RouteTable, known: &[&str]) -> Route {
         route.event_id = self.selectors(whose, "event_id", table.event_id.as_ref());
         route.device = self.selectors(whose, "device", table.device.as_ref());
+        route.event_time = self.selectors(whose, "event_time", table.event_time.as_ref());
+        route.items = self.value(whose, "items", table.items.as_ref(), None, |text| {
+            Items::parse(text).map(Some)
+        });
+        self.holes(whose, &route, &table);
         route.require = self.require(whose, &table);
         route.order = match table.order {
             OrderWord::Device => Order::Device,
@@ -144,6 +150,17 @@ impl Check<'_> {
         }
     }
 
+    /// One walk through a body must serve them all.
+    fn pointers(&mut self, whose: &str, route: &Route, at: Range<usize>) {
+        let lists = [&route.event_id, &route.device, &route.event_time];
+        let pointers: usize = lists.into_iter().flatten().map(Selector::pointers).sum();
+        if MOST_POINTERS < pointers {
+            let text =
+                format!("{whose}: it follows {pointers} JSON pointers, more than {MOST_POINTERS}");
+            self.wrong(at, text);
+        }
+    }
+
     fn schema(&mut self, whose: &str, written: Option<&Spanned<String>>) -> Option<Schema> {
         let written = written?;
         let read = self.path(written.get_ref()).and_then(|path| {
@@ -154,6 +171,28 @@ impl Check<'_> {
             self.wrong(written.span(), format!("{whose} schema: {why}"));
             None
         })
+    }
+
+    /// What looks at a hole of the path must find it there.
+    fn holes(&mut self, whose: &str, route: &Route, table: &RouteTable) {
+        let known: Vec<&str> = route.path.hole_names().collect();
+        let lists = [
+            ("event_id", &route.event_id, &table.event_id),
+            ("device", &route.device, &table.device),
+            ("event_time", &route.event_time, &table.event_time),
+        ];
+        for (key, selectors, written) in lists {
+            let mut holes = selectors.iter().flat_map(Selector::holes);
+            let missing = holes.find(|hole| !known.contains(hole));
+            if let (Some(hole), Some(written)) = (missing, written) {
+                let text = format!(
+                    "{whose} {key}: \"path:{hole}\" looks for a hole {{{hole}}} that the path \
+                     \"{}\" does not have",
+                    route.path
+                );
+                self.wrong(written.span(), text);
+            }
+        }
     }
 
     fn selectors(

@@ -258,11 +258,6 @@ fn what_is_wrong_with_a_route_is_named() {
             "7: route \"r\" leads to \"crm\" twice",
         ),
         (
-            "name = \"r\"\npath = \"/r\"\ndevice = [\"json:/a\",\n\"cookie:id\"]",
-            "8: route \"r\" device: selector \"cookie:id\" is of unknown kind \"cookie\"; \
-             the kinds are: json:/pointer, header:Name",
-        ),
-        (
             "name = \"r\"\npath = \"/r\"\nrequire = [\"device\"]",
             "7: route \"r\" require: \"device\" is required, but device does not say where it is; \
              write device = [\"json:/…\"]",
@@ -282,6 +277,34 @@ fn what_is_wrong_with_a_route_is_named() {
         problems("[[route]]\nname = \"r\"\npath = \"/r\"\nto = [\"crm\"]"),
         ["4: route \"r\" leads to \"crm\", but there is no [[destination]]"]
     );
+}
+
+#[test]
+fn what_a_selector_cannot_be_is_named() {
+    let rows: &[(&str, &str)] = &[
+        (
+            "name = \"r\"\npath = \"/r\"\ndevice = [\"json:/a\",\n\"cookie:id\"]",
+            "8: route \"r\" device: selector \"cookie:id\" is of unknown kind \"cookie\"; \
+             the kinds are: json:/pointer, header:Name, query:name, path:hole, form:name, \
+             xml:Root/child@attribute, part:name, part:name/json:/pointer, line:1, peer, \
+             const:text",
+        ),
+        (
+            "name = \"r\"\npath = \"/r/{cam}\"\ndevice = [\"path:device\"]",
+            "7: route \"r\" device: \"path:device\" looks for a hole {device} that the path \
+             \"/r/{cam}\" does not have",
+        ),
+        (
+            "name = \"r\"\npath = \"/r\"\nitems = \"all\"",
+            "7: route \"r\" items: \"all\" is nothing that can be counted; write \"json:/…\" \
+             for an array, \"xml:Root/item\" or \"lines\"",
+        ),
+    ];
+    for (text, message) in rows {
+        let crm = "[[destination]]\nname = \"crm\"\nurl = \"http://crm\"";
+        let text = format!("{crm}\n[[route]]\n{text}\n");
+        assert_eq!(problems(&text), [*message], "{text}");
+    }
 }
 
 #[test]
