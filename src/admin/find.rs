@@ -71,7 +71,7 @@ fn with_id(state: &State, id: &str) -> Result<BTreeSet<Seq>, store::Error> {
     let mut found = BTreeSet::new();
     let mut before = Seq(u64::MAX);
     let as_sent = printable(id) == id && !id.ends_with("...");
-    if let (true, Some((first, _))) = (as_sent, store.recent()?.first()) {
+    if let (true, Some(first)) = (as_sent, store.oldest_recent()?) {
         let mut candidates = recent_with_id(store, id)?;
         let earlier = first.0.checked_sub(1).map(Seq);
         candidates.extend(store.quarantined_after(earlier, usize::MAX)?);
@@ -81,7 +81,7 @@ fn with_id(state: &State, id: &str) -> Result<BTreeSet<Seq>, store::Error> {
             }
         }
         if !found.is_empty() {
-            before = *first;
+            before = first;
         }
     }
     while found.len() < MOST_FOUND

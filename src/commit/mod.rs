@@ -223,7 +223,7 @@ impl Committer {
         max_bytes: u64,
         retention: Retention,
     ) -> Result<Self, store::Error> {
-        let recent = Recent::restore(WINDOW, store.recent()?);
+        let recent = Recent::restore(WINDOW, &store)?;
         let counters = store.counters()?;
         let now = clock.moment();
         let pruner = Pruner::new(retention, now);

@@ -46,26 +46,32 @@ impl Checked {
         seq: impl Fn(K) -> u64,
         mut row: impl FnMut(&mut Self, K, &[u8]),
     ) {
-        let mut first = Bound::Unbounded;
-        let mut count = 0;
+        let (mut last, mut count) = (None, 0);
         loop {
+            let first = last.map_or(Bound::Unbounded, Bound::Excluded);
             let mut page = Vec::new();
             let read = rows.read((first, Bound::Unbounded), PAGE, &mut page);
+            // A damaged page may lead back, and the walk would never end.
+            let mut leads_back = false;
             for (key, content) in &page {
+                if last.is_some_and(|last| *key <= last) {
+                    self.flaw(rows.name, Some(seq(*key)), "it is out of order".to_owned());
+                    leads_back = true;
+                    break;
+                }
+                (last, count) = (Some(*key), count + 1);
                 match content {
                     Ok(content) => row(self, *key, content),
                     Err(why) => self.flaw(rows.name, Some(seq(*key)), why.clone()),
                 }
             }
-            count += page.len() as u64;
             if let Err(why) = read {
                 let why = format!("nothing after the first {count} rows can be read: {why}");
                 self.flaw(rows.name, None, why);
                 break;
             }
-            match page.last() {
-                Some((key, _)) => first = Bound::Excluded(*key),
-                None => break,
+            if leads_back || page.is_empty() {
+                break;
             }
         }
         self.rows.insert(rows.name, count);

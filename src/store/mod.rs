@@ -31,6 +31,9 @@ mod ballast;
 mod check;
 mod counters;
 mod damage;
+#[cfg(fuzzing)]
+#[doc(hidden)]
+pub mod fuzz;
 mod overlay;
 mod parts;
 mod read;

@@ -148,7 +148,8 @@ fn fit(header: &mut [u8; HEADER_BYTES], length: u64) -> u64 {
     let (head, most) = (field(header, 1), field(header, 2));
     let long = |full: u64, last: u64| {
         let last = if last == 0 { 0 } else { head + last };
-        page.saturating_mul(1 + full.saturating_mul(head + most).saturating_add(last))
+        let regions = full.saturating_mul(head + most);
+        page.saturating_mul(regions.saturating_add(last).saturating_add(1))
     };
     let said = long(field(header, 3), field(header, 4));
     let region = (head + most).saturating_mul(page);

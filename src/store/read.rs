@@ -271,17 +271,39 @@ impl Store {
         Ok(redb::ReadableTableMetadata::len(&table)?)
     }
 
-    /// The keys under which recent events can be recognised again, oldest first. Damaged ones are
-    /// left out: an event that comes again is then stored again, which loses nothing.
-    pub fn recent(&self) -> Result<Vec<(Seq, Vec<u8>)>, Error> {
+    /// Shows `each` the keys under which recent events can be recognised again, oldest first, until
+    /// it has seen enough (false). One by one, because there are many. Damaged ones are left out:
+    /// an event that comes again is then stored again, which loses nothing.
+    pub fn each_recent(&self, mut each: impl FnMut(Seq, &[u8]) -> bool) -> Result<(), Error> {
         let table = self.db.begin_read()?.open_table(RECENT)?;
-        let mut recent = Vec::new();
         for row in table.iter()? {
             let (key, record) = row?;
-            if let Ok(content) = unseal("recent", &key.value(), record.value()) {
-                recent.push((Seq(key.value()), content.to_vec()));
+            if let Ok(content) = unseal("recent", &key.value(), record.value())
+                && !each(Seq(key.value()), content)
+            {
+                break;
             }
         }
+        Ok(())
+    }
+
+    /// The first that [`Self::each_recent`] shows.
+    pub fn oldest_recent(&self) -> Result<Option<Seq>, Error> {
+        let mut oldest = None;
+        self.each_recent(|seq, _| {
+            oldest = Some(seq);
+            false
+        })?;
+        Ok(oldest)
+    }
+
+    /// All that it shows, at once: 64 bytes of memory for each.
+    pub fn recent(&self) -> Result<Vec<(Seq, Vec<u8>)>, Error> {
+        let mut recent = Vec::new();
+        self.each_recent(|seq, key| {
+            recent.push((seq, key.to_vec()));
+            true
+        })?;
         Ok(recent)
     }
 

@@ -1,5 +1,6 @@
 //! The store's promises, on files in a folder of their own.
 
+mod pictures;
 mod salvage;
 
 use super::*;

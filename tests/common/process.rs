@@ -52,7 +52,11 @@ impl Site {
 
     /// Writes the configuration anew, for the next start.
     pub(crate) fn configure(&self, upstream: &Upstream, plan: Plan<'_>) {
-        let url = upstream.url();
+        self.configure_url(&upstream.url(), plan);
+    }
+
+    /// The same, for an upstream of the test's own.
+    pub(crate) fn configure_url(&self, url: &str, plan: Plan<'_>) {
         let Plan {
             ingest,
             store,
@@ -73,7 +77,8 @@ impl Site {
         fs::write(self.config(), text).expect("there is room");
     }
 
-    fn config(&self) -> PathBuf {
+    /// The configuration file.
+    pub(crate) fn config(&self) -> PathBuf {
         self.folder.path().join("gatepost.toml")
     }
 
@@ -224,9 +229,14 @@ impl Gateway {
 
     /// How much memory it takes. Source: proc(5), `/proc/pid/status`.
     pub(crate) fn resident_kb(&self) -> u64 {
+        self.status_kb("VmRSS:")
+    }
+
+    /// One of the amounts in `/proc/pid/status`, by its name there.
+    pub(crate) fn status_kb(&self, name: &str) -> u64 {
         let status = format!("/proc/{}/status", self.child.id());
         let status = fs::read_to_string(status).expect("this is Linux");
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
         let number = line.and_then(|line| line.trim().strip_suffix(" kB"));
         let number = number.and_then(|number| number.parse().ok());
         number.expect("a number of kB")

@@ -519,3 +519,34 @@ fn damaged_single_values_put_the_store_aside() {
         assert_eq!(salvaged.same_gateway, name != "gateway");
     }
 }
+
+#[test]
+fn a_check_ends_where_rows_lead_back() {
+    let folder = folder();
+    let path = folder.path().join("events.redb");
+    let store = open(&path);
+    store.write(Sync::Usual, fill).expect("the store works");
+    store.close().expect("closed");
+    let mut file = fs::read(&path).expect("there");
+    let mut damaged = 0;
+    for page in file.chunks_exact_mut(4096) {
+        let count = usize::from(u16::from_le_bytes([page[2], page[3]]));
+        let keys = 4 + 4 * count;
+        if page[0] != 1 || count < 4 || page.len() < keys + 8 * count {
+            continue;
+        }
+        let key = |index: usize| {
+            let bytes = page[keys + 8 * index..][..8].try_into();
+            u64::from_le_bytes(bytes.expect("eight bytes"))
+        };
+        if (0..count).all(|index| key(index) == key(0).wrapping_add(index as u64)) {
+            page[keys + 8 * (count - 1)..][..8].fill(0);
+            damaged += 1;
+        }
+    }
+    assert!(0 < damaged, "there are leaves with ascending keys");
+    fs::write(&path, file).expect("written");
+    let checked = check(&path).expect("it can be looked at");
+    let says = |flaw: &Flaw| flaw.why == "it is out of order";
+    assert!(checked.flaws.iter().any(says), "{:?}", checked.flaws);
+}
