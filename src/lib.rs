@@ -45,7 +45,7 @@
 //! |---|---|
 //! | words | [`clock`] [`rng`] [`event`] [`delivery`] [`audit`]: plain data |
 //! | rules | [`retry`] [`health`] [`lanes`] [`select`] [`schema`] [`route`] [`config`]: decisions |
-//! | edges | [`store`] [`http`] [`upstream`] [`logger`]: disk, sockets, network, standard error |
+//! | edges | [`store`] [`http`] [`upstream`] [`logger`] `memory`: disk, network, the system |
 //! | flow | [`commit`] [`ingest`] [`dispatch`] [`deliver`]: the life of an event |
 //! | process | [`admin`] [`daemon`] [`demo`] [`cli`] |
 //!
@@ -79,6 +79,7 @@ pub mod http;
 pub mod ingest;
 pub mod lanes;
 pub mod logger;
+mod memory;
 pub mod retry;
 pub mod rng;
 pub mod route;

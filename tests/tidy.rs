@@ -39,6 +39,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("http", &["clock", "event"]),
     ("upstream", &["clock", "config", "delivery", "event"]),
     ("logger", &["clock"]),
+    ("memory", &[]),
     // Flow: the life of an event.
     (
         "commit",
@@ -70,7 +71,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         "daemon",
         &[
             "admin", "clock", "commit", "config", "deliver", "delivery", "dispatch", "event",
-            "fault", "http", "ingest", "logger", "rng", "route", "store", "upstream",
+            "fault", "http", "ingest", "logger", "memory", "rng", "route", "store", "upstream",
         ],
     ),
     (
@@ -99,7 +100,7 @@ const ONLY_IN: &[(&str, &[&str])] = &[
     ("httparse", &["http"]),
     ("jiff", &["clock"]),
     ("jsonschema", &["schema"]),
-    ("libc", &["clock"]),
+    ("libc", &["clock", "memory"]),
     ("memchr", &["select"]),
     ("mio", &["http"]),
     ("percent_encoding", &["route", "select"]),
@@ -117,7 +118,7 @@ const ONLY_IN: &[(&str, &[&str])] = &[
     ("SystemTime::now", &["clock"]),
     ("Instant::now", &["clock"]),
     ("thread::sleep", &[]),
-    ("unsafe", &["clock"]),
+    ("unsafe", &["clock", "memory"]),
     ("print!", &[]),
     ("println!", &[]),
     ("eprint!", &[]),

@@ -41,6 +41,7 @@ use crate::event::{DestinationNo, Request};
 use crate::http::{self, Limits, Server, Ticket};
 use crate::ingest::Intake;
 use crate::logger::Logger;
+use crate::memory;
 use crate::rng::Rng;
 use crate::route::{Route, Routes, SamePath};
 use crate::store::{self, Store};
@@ -76,6 +77,7 @@ const WORK: usize = 4096;
 /// What kept it from starting, or made it stop. Devices that waited have heard that nothing was
 /// stored.
 pub fn run(config: &Config) -> Result<(), Error> {
+    memory::keep_little();
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let logger = Logger::start(Arc::clone(&clock));
     let (happened, events) = unbounded();
