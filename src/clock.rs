@@ -79,6 +79,16 @@ impl Timestamp {
             .unwrap_or_default()
     }
 
+    /// Date and time of a place that is so far ahead of UTC, or behind: `2026-03-04 09:16:02`.
+    #[must_use]
+    pub fn date_time(self, is_ahead: bool, distance: Duration) -> String {
+        let distance = i64::try_from(distance.as_millis()).unwrap_or(0);
+        let shift = if is_ahead { distance } else { -distance };
+        let there = Self(self.0.saturating_add(shift)).to_jiff().to_string();
+        let end = there.find(['.', 'Z']).unwrap_or(there.len());
+        there[..end].replace('T', " ")
+    }
+
     /// Reads an HTTP date, in its preferred form or as mail writes it.
     ///
     /// Source: RFC 9110 section 5.6.7; its two obsolete forms are not read.
@@ -249,6 +259,9 @@ mod tests {
             Some(Timestamp::from_ms(784_111_777_000))
         );
         assert_eq!(Timestamp::from_http_date("soon"), None);
+        let hours = |hours: u64| Duration::from_secs(3_600 * hours);
+        assert_eq!(time.date_time(true, hours(7)), "1994-11-06 15:49:37");
+        assert_eq!(time.date_time(false, hours(9)), "1994-11-05 23:49:37");
     }
 
     #[test]

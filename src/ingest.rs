@@ -8,29 +8,36 @@
 //!   responsibility once the committer has answered [`Done::Stored`], and [`answer`] says so then
 //!   and at no other time.
 //! - The body is stored as it came. Ids are a view of it.
+//! - Heartbeats, polls and handshakes of a known profile are answered at once: no commit.
 //!
 //! [`Done::Stored`]: crate::commit::Done::Stored
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use log::warn;
 
 use crate::clock::{Moment, Reading};
 use crate::commit::{Admission, DedupKey, HELD};
+use crate::devices::{Devices, Heard};
 use crate::event::{
     Address, DestinationNo, Digest, Event, Lane, Quarantine, Request, USUAL_PRIORITY,
 };
 use crate::http::Answer;
+use crate::profile::{Case, Facts, Kind, Retries, Wording};
 use crate::route::{Identity, Route, Routes, Status, sender};
 use crate::store::footprint;
 
 mod allowance;
-mod answer;
+mod answers;
+mod lost;
 
-pub use answer::{Promise, answer};
+pub use answers::{Promise, answer};
+pub use lost::Lost;
 
 use allowance::{Allowance, Keep};
-use answer::{Words, says};
+use answers::{Words, says, speak};
+use lost::OnlyOnce;
 
 /// Turns requests into events, by the routes of the configuration.
 #[derive(Debug)]
@@ -39,6 +46,7 @@ pub struct Intake {
     numbers: BTreeMap<String, DestinationNo>,
     boot: u64,
     allowance: Allowance,
+    devices: Arc<Devices>,
 }
 
 /// What is to be done with a request.
@@ -60,7 +68,14 @@ impl Intake {
             numbers,
             boot,
             allowance: Allowance::default(),
+            devices: Arc::default(),
         }
+    }
+
+    /// Who was heard of.
+    #[must_use]
+    pub fn devices(&self) -> &Arc<Devices> {
+        &self.devices
     }
 
     /// Reads a request that was received at `received`.
@@ -70,6 +85,10 @@ impl Intake {
         let route = self.routes.find(path);
         if is_probe(&request, path, query, route) {
             return Admitted::Answer(says(200, &Words::rejected("nothing to keep")));
+        }
+        let case = route.and_then(|route| Some((route, route.case(&request)?)));
+        if let Some((route, case)) = case.filter(|(_, case)| case.is != Kind::Event) {
+            return Admitted::Answer(self.signal(route, case, &request, received, now));
         }
         let mut identity = match route {
             Some(route) => route.identify(&request),
@@ -84,11 +103,8 @@ impl Intake {
         if request.oversize.is_some() {
             identity.quarantine = Some(Quarantine::TooLong);
         }
-        let promise = Promise {
-            event_id: identity.event_id.clone(),
-            quarantine: identity.quarantine.clone(),
-            status: route.map_or(Status::Received, |route| route.status),
-        };
+        let case = case.map(|(_, case)| case);
+        let promise = self.promise(&request, route, case, &identity, received, now);
         let mut admission = self.admission(request, route, identity, received);
         if let Some(quarantine) = &admission.event.quarantine {
             match self.keep(&admission, now) {
@@ -98,6 +114,77 @@ impl Intake {
             }
         }
         Admitted::Event(Box::new(admission), promise)
+    }
+
+    /// Counts what is not an event, and says what its sender hears.
+    fn signal(
+        &self,
+        route: &Route,
+        case: &Case,
+        request: &Request,
+        received: Reading,
+        now: Moment,
+    ) -> Answer {
+        let device = route.device(request);
+        let sender = sender(device.as_deref(), request.peer.ip());
+        let heard = Heard::Signal;
+        self.devices
+            .hear(&route.name, &sender, heard, now, received);
+        let facts = Facts {
+            request,
+            received,
+            options: &route.answers.options,
+        };
+        let wording = case.answer.as_ref().or(route.answers.accepted.as_ref());
+        let said = wording.map(|wording| wording.say(&facts));
+        said.as_ref().and_then(speak).unwrap_or_else(Answer::ok)
+    }
+
+    /// What the sender of an event will hear. Notes that it was heard of.
+    fn promise(
+        &self,
+        request: &Request,
+        route: Option<&Route>,
+        case: Option<&Case>,
+        identity: &Identity,
+        received: Reading,
+        now: Moment,
+    ) -> Promise {
+        let mut promise = Promise {
+            event_id: identity.event_id.clone(),
+            quarantine: identity.quarantine.clone(),
+            status: Status::Received,
+            accepted: None,
+            rejected: None,
+            only_once: None,
+        };
+        let Some(route) = route else {
+            return promise;
+        };
+        let sender = sender(identity.device.as_deref(), request.peer.ip());
+        let heard = Heard::Event;
+        self.devices
+            .hear(&route.name, &sender, heard, now, received);
+        let facts = Facts {
+            request,
+            received,
+            options: &route.answers.options,
+        };
+        let say = |wording: &Wording| Box::new(wording.say(&facts));
+        let answers = &route.answers;
+        let of_case = case.and_then(|case| case.answer.as_ref());
+        promise.accepted = of_case.or(answers.accepted.as_ref()).map(say);
+        if promise.quarantine.is_some() {
+            promise.rejected = answers.rejected.as_ref().map(say);
+        }
+        promise.status = route.status;
+        promise.only_once = (route.retries == Retries::Never).then(|| {
+            Box::new(OnlyOnce {
+                route: route.name.clone(),
+                sender: sender.into_owned(),
+            })
+        });
+        promise
     }
 
     /// How much of an event in quarantine its sender is allowed to have kept.

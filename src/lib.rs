@@ -44,7 +44,8 @@
 //! | | |
 //! |---|---|
 //! | words | [`clock`] [`rng`] [`event`] [`delivery`] [`audit`]: plain data |
-//! | rules | [`retry`] [`health`] [`lanes`] [`select`] [`schema`] [`route`] [`config`]: decisions |
+//! | rules | [`retry`] [`health`] [`lanes`] [`select`] [`schema`] [`profile`] [`devices`] |
+//! | | [`route`] [`config`]: decisions |
 //! | edges | [`store`] [`http`] [`upstream`] [`logger`] `memory`: disk, network, the system |
 //! | flow | [`commit`] [`ingest`] [`dispatch`] [`deliver`]: the life of an event |
 //! | process | [`admin`] [`daemon`] [`demo`] [`cli`] |
@@ -54,6 +55,11 @@
 //!
 //! # Decisions that are not in the design
 //!
+//! - A profile is a `[route]` with a description, so it can say what a route can and nothing else,
+//!   and one piece of code checks both. What is known at run time of a kind of sender ([`profile`])
+//!   stands above [`route`]; the texts for people stay in [`config::profiles`].
+//! - A case that is no event is one of a profile's own description. A heartbeat that nobody has
+//!   described is stored: too much is better than too little.
 //! - What an event's own record says (received, quarantined) is not written to the audit table
 //!   again: the trail begins with [`audit::Entry::of_arrival`]. One table less in each commit.
 //! - The deduplication key begins with the hash of the event id alone, so that an event can be
@@ -71,6 +77,7 @@ pub mod daemon;
 pub mod deliver;
 pub mod delivery;
 pub mod demo;
+pub mod devices;
 pub mod dispatch;
 pub mod event;
 mod fault;
@@ -80,6 +87,7 @@ pub mod ingest;
 pub mod lanes;
 pub mod logger;
 mod memory;
+pub mod profile;
 pub mod retry;
 pub mod rng;
 pub mod route;

@@ -20,14 +20,17 @@ use std::net::IpAddr;
 use percent_encoding::percent_decode;
 
 use crate::event::{Lane, Quarantine, Request, USUAL_PRIORITY};
+use crate::profile::{Answers, Case, Retries};
 use crate::schema::Schema;
 use crate::select::{self, Items, Selector, Subject};
 
 /// One `[[route]]` of the configuration.
 #[derive(Clone, Debug)]
 pub struct Route {
-    /// Its name in logs and headers.
+    /// Its name in logs and headers. Routes of one name differ in their paths only.
     pub name: String,
+    /// The profile that said what the route does not; none: there is none.
+    pub profile: Option<String>,
     /// The paths it takes.
     pub path: Pattern,
     /// Where the event id is; the first selector that finds one wins.
@@ -46,6 +49,10 @@ pub struct Route {
     pub priority: u8,
     /// What a sender hears when its event goes to quarantine.
     pub status: Status,
+    /// What its senders hear.
+    pub answers: Answers,
+    /// Whether its senders send again what was refused.
+    pub retries: Retries,
     /// What bodies must be like to be sent on; none: like anything.
     pub schema: Option<Schema>,
     /// The names of the destinations it leads to; none: its events are held.
@@ -58,6 +65,7 @@ impl Route {
     pub fn new(name: impl Into<String>, path: Pattern) -> Self {
         Self {
             name: name.into(),
+            profile: None,
             path,
             event_id: Vec::new(),
             device: Vec::new(),
@@ -67,6 +75,8 @@ impl Route {
             order: Order::default(),
             priority: USUAL_PRIORITY,
             status: Status::default(),
+            answers: Answers::default(),
+            retries: Retries::default(),
             schema: None,
             to: Vec::new(),
         }
@@ -100,6 +110,34 @@ impl Route {
         }
     }
 
+    /// The case that `request` is; none: an event like the others. Where the path takes
+    /// no rest, `path:*` is all of it.
+    #[must_use]
+    pub fn case(&self, request: &Request) -> Option<&Case> {
+        let cases = &self.answers.cases;
+        if cases.is_empty() {
+            return None;
+        }
+        let (path, _) = request.path_and_query();
+        let mut holes = self.path.holes(path);
+        if self.path.hole_names().all(|name| name != "*") {
+            let whole: Vec<&[u8]> = parts(path).collect();
+            let whole = percent_decode(&whole.join(&b'/')).collect();
+            holes.push(("*".to_owned(), whole));
+        }
+        cases.iter().find(|case| case.takes(request, &holes))
+    }
+
+    /// The device id in `request`, without a look for anything else.
+    #[must_use]
+    pub fn device(&self, request: &Request) -> Option<String> {
+        let (path, _) = request.path_and_query();
+        let holes = self.path.holes(path);
+        let subject = Subject::new(request, &holes);
+        let [device] = select::read(&subject, [&self.device]).into_found();
+        device
+    }
+
     /// The lane in which an event of this [`sender`] keeps its place.
     #[must_use]
     pub fn lane(&self, sender: &str) -> Lane {
@@ -121,10 +159,15 @@ pub fn sender(device: Option<&str>, peer: IpAddr) -> Cow<'_, str> {
     }
 }
 
-/// One line, as `gatepost check` prints it: `door: /ingest/device-event -> cloud`.
+/// One line, as `gatepost check` prints it: `door: /ingest/device-event -> cloud`, with its profile
+/// if it has one: `cam: /cam/{device} (hikvision) -> cloud`.
 impl fmt::Display for Route {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {} -> ", self.name, self.path)?;
+        write!(f, "{}: {}", self.name, self.path)?;
+        if let Some(profile) = &self.profile {
+            write!(f, " ({profile})")?;
+        }
+        f.write_str(" -> ")?;
         if self.to.is_empty() {
             f.write_str("held (no destination)")
         } else {

@@ -67,21 +67,10 @@ fn the_example_configuration_shows_the_defaults() {
         (route.order, route.status),
         (Order::default(), Status::default())
     );
-    assert_eq!(config.to_string(), "ingest: /ingest/{*} -> cloud");
-    for key in [
-        "listen",
-        "max_body",
-        "max_size",
-        "keep_audit",
-        "retry",
-        "status",
-        "require",
-    ] {
-        assert!(
-            lines.iter().any(|line| line.starts_with(key)),
-            "{key} is shown"
-        );
-    }
+    let meaning = "ingest: /ingest/{*} -> cloud\nzkteco: /iclock/{*} (zkteco) -> cloud";
+    assert_eq!(config.to_string(), meaning);
+    assert_eq!(config.routes[1].answers.cases.len(), 1);
+    assert_shown(&lines);
 }
 
 #[test]
@@ -128,4 +117,27 @@ fn cross_knows_the_boards() {
         targets.keys().collect::<BTreeSet<_>>(),
         BTreeSet::from(expected.map(str::to_owned).each_ref())
     );
+}
+
+/// Keys that an operator looks for.
+fn assert_shown(lines: &[String]) {
+    for key in [
+        "listen",
+        "max_body",
+        "max_size",
+        "keep_audit",
+        "retry",
+        "status",
+        "require",
+        "profile",
+        "answer",
+        "rejected",
+        "options",
+        "retries",
+    ] {
+        assert!(
+            lines.iter().any(|line| line.starts_with(key)),
+            "{key} is shown"
+        );
+    }
 }

@@ -31,8 +31,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("lanes", &["clock", "delivery", "event"]),
     ("select", &["event"]),
     ("schema", &[]),
-    ("route", &["event", "schema", "select"]),
-    ("config", &["retry", "route", "schema", "select"]),
+    ("profile", &["clock", "event", "select"]),
+    ("devices", &["clock"]),
+    ("route", &["event", "profile", "schema", "select"]),
+    ("config", &["profile", "retry", "route", "schema", "select"]),
     // Edges: disk, device sockets, network, init system.
     ("fault", &[]),
     ("store", &["audit", "delivery", "event", "fault"]),
@@ -47,7 +49,9 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ),
     (
         "ingest",
-        &["clock", "commit", "event", "http", "route", "store"],
+        &[
+            "clock", "commit", "devices", "event", "http", "profile", "route", "store",
+        ],
     ),
     (
         "dispatch",
@@ -64,14 +68,16 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (
         "admin",
         &[
-            "audit", "clock", "commit", "delivery", "dispatch", "event", "health", "store",
+            "audit", "clock", "commit", "delivery", "devices", "dispatch", "event", "health",
+            "store",
         ],
     ),
     (
         "daemon",
         &[
-            "admin", "clock", "commit", "config", "deliver", "delivery", "dispatch", "event",
-            "fault", "http", "ingest", "logger", "memory", "rng", "route", "store", "upstream",
+            "admin", "clock", "commit", "config", "deliver", "delivery", "devices", "dispatch",
+            "event", "fault", "http", "ingest", "logger", "memory", "rng", "route", "store",
+            "upstream",
         ],
     ),
     (
@@ -81,8 +87,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (
         "cli",
         &[
-            "admin", "audit", "config", "daemon", "delivery", "demo", "event", "rng", "store",
-            "upstream",
+            "admin", "audit", "config", "daemon", "delivery", "demo", "event", "profile", "rng",
+            "store", "upstream",
         ],
     ),
     ("main", &["cli"]),

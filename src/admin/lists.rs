@@ -5,11 +5,12 @@ use std::collections::BTreeSet;
 use super::names::Names;
 use super::query::{Query, cursor, delivery, destination};
 use super::views::{
-    DeadRow, DestinationStatus, EventHead, Letter, Oldest, Page, QuarantineRow, QueueRow, Status,
-    Time,
+    DeadRow, DestinationStatus, DeviceRow, EventHead, Letter, Oldest, Page, QuarantineRow,
+    QueueRow, Status, Time,
 };
-use super::{Refusal, State};
+use super::{Kind, Refusal, State};
 use crate::delivery::DeadLetter;
+use crate::devices::Seen;
 use crate::event::{DestinationNo, Event, Seq, name};
 use crate::health;
 use crate::store;
@@ -61,7 +62,35 @@ pub(super) fn status(state: &State) -> Result<Status, store::Error> {
         stored_bytes: counters.stored_bytes,
         quarantined: state.store.quarantined()?,
         totals: counters.totals,
+        devices: state.office.devices().map(|devices| devices.count() as u64),
         destinations,
+    })
+}
+
+/// `GET /api/devices`: all of them at once, since their number is bounded.
+pub(super) fn devices(state: &State) -> Result<Page<DeviceRow>, Refusal> {
+    let devices = state.office.devices().ok_or_else(|| {
+        Refusal::new(
+            Kind::NotFound,
+            "only the running daemon knows who was heard of",
+        )
+    })?;
+    let (now, moment) = (state.clock.reading(), state.clock.moment());
+    let row = |(route, device, seen): (String, String, Seen)| DeviceRow {
+        route,
+        device,
+        last_seen: Time {
+            // Right even if the wall clock was set since.
+            age_ms: u64::try_from(moment.since(seen.last).as_millis()).unwrap_or(u64::MAX),
+            ..Time::of(seen.at.wall, now)
+        },
+        events: seen.events,
+        heartbeats: seen.signals,
+        lost: seen.lost,
+    };
+    Ok(Page {
+        items: devices.list().into_iter().map(row).collect(),
+        next: None,
     })
 }
 

@@ -20,6 +20,7 @@
 //! | request | answer |
 //! |---|---|
 //! | `GET /api/status` | [`views::Status`] |
+//! | `GET /api/devices` | [`views::Page`] of [`views::DeviceRow`] |
 //! | `GET /api/queue?after=&limit=` | [`views::Page`] of [`views::QueueRow`] |
 //! | `GET /api/dead?after=&limit=` | [`views::Page`] of [`views::DeadRow`] |
 //! | `GET /api/quarantine?after=&limit=` | [`views::Page`] of [`views::QuarantineRow`] |
@@ -159,7 +160,7 @@ pub fn answer(request: &Request, state: &State) -> Response {
             return wrong_method("POST");
         }
         ["replay" | "discard" | "hold" | "release"] => change::answer(parts[0], request, state),
-        ["status" | "queue" | "dead" | "quarantine" | "events"]
+        ["status" | "devices" | "queue" | "dead" | "quarantine" | "events"]
         | ["events", _]
         | ["events", _, "body"]
             if !looks =>
@@ -176,6 +177,11 @@ fn look(parts: &[&str], query: &str, state: &State) -> Result<Response, Refusal>
     let page = || Query::read(query, &["after", "limit"]);
     Ok(match *parts {
         ["status"] => none().and_then(|_| Ok(Response::json(200, &lists::status(state)?)))?,
+        ["devices"] => {
+            // The pages of the other lists; here the first is the last.
+            Query::read(query, &["after", "limit"])?;
+            Response::json(200, &lists::devices(state)?)
+        }
         ["queue"] => Response::json(200, &lists::queue(state, &page()?)?),
         ["dead"] => Response::json(200, &lists::dead(state, &page()?)?),
         ["quarantine"] => Response::json(200, &lists::quarantine(state, &page()?)?),
@@ -200,8 +206,8 @@ fn look(parts: &[&str], query: &str, state: &State) -> Result<Response, Refusal>
             }
         }
         _ => {
-            let detail = "the API lies under /api/: status, queue, dead, quarantine, events, \
-                          replay, discard, hold, release";
+            let detail = "the API lies under /api/: status, devices, queue, dead, quarantine, \
+                          events, replay, discard, hold, release";
             return Err(Refusal::new(Kind::NotFound, detail));
         }
     })

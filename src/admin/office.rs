@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::commit::{Operation, Report};
+use crate::devices::Devices;
 use crate::dispatch::DestinationState;
 use crate::store;
 
@@ -13,6 +14,11 @@ pub trait Office: Send + Sync {
 
     /// What the dispatcher knows; none when no daemon runs.
     fn destinations(&self) -> Option<Vec<DestinationState>>;
+
+    /// Who was heard of; none when no daemon runs.
+    fn devices(&self) -> Option<&Devices> {
+        None
+    }
 
     /// Tells a running dispatcher that a destination is held or released. The store has been told
     /// before, with [`Operation::Hold`] or [`Operation::Release`].

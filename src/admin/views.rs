@@ -65,10 +65,30 @@ pub struct Status {
     pub quarantined: u64,
     /// How often each thing has happened since the store was created.
     pub totals: Totals,
+    /// Devices that were heard of since the daemon started; none if it does not run.
+    #[serde(default)]
+    pub devices: Option<u64>,
     /// All destinations that are configured or that something waits for, by number; all that the
     /// store knows if no daemon runs. What has no destination yet is under
     /// [`crate::admin::NO_DESTINATION`].
     pub destinations: Vec<DestinationStatus>,
+}
+
+/// One device. `GET /api/devices`.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct DeviceRow {
+    /// The route it sends to.
+    pub route: String,
+    /// Its id, or its address if it has none.
+    pub device: String,
+    /// When it was heard of last.
+    pub last_seen: Time,
+    /// Its events since the daemon started, repeated ones included.
+    pub events: u64,
+    /// Its heartbeats, polls and handshakes since then.
+    pub heartbeats: u64,
+    /// Its events since then that were refused though it never sends them again.
+    pub lost: u64,
 }
 
 /// One destination in [`Status`].

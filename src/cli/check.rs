@@ -47,6 +47,7 @@ struct Destination<'a> {
 struct Route<'a> {
     name: &'a str,
     path: String,
+    profile: Option<&'a str>,
     to: &'a [String],
 }
 
@@ -97,6 +98,7 @@ fn meaning<'a>(file: &Path, config: &'a Config) -> Meaning<'a> {
             .map(|route| Route {
                 name: &route.name,
                 path: route.path.to_string(),
+                profile: route.profile.as_deref(),
                 to: &route.to,
             })
             .collect(),

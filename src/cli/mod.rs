@@ -20,11 +20,13 @@ mod check_store;
 mod compact;
 mod dead;
 mod demo;
+mod devices;
 mod discard;
 mod error;
 pub mod exit;
 mod hold;
 mod place;
+mod profiles;
 mod quarantine;
 mod queue;
 mod release;
@@ -53,8 +55,10 @@ struct Arguments {
 enum Command {
     Run(run::Args),
     Check(check::Args),
+    Profiles(profiles::Args),
     Demo(demo::Args),
     Status(status::Args),
+    Devices(devices::Args),
     Queue(queue::Args),
     Show(show::Args),
     Dead(dead::Args),
@@ -94,8 +98,10 @@ impl Command {
         match self {
             Self::Run(args) => run::run(args),
             Self::Check(args) => check::run(args, out),
+            Self::Profiles(args) => profiles::run(args, out),
             Self::Demo(args) => demo::run(args, out),
             Self::Status(args) => status::run(args, out),
+            Self::Devices(args) => devices::run(args, out),
             Self::Queue(args) => queue::run(args, out),
             Self::Show(args) => show::run(args, out),
             Self::Dead(args) => dead::run(args, out),

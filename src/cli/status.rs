@@ -47,6 +47,13 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Error> {
         bytes(status.stored_bytes)
     )?;
     writeln!(out, "since it was created: {}", totals(&status.totals))?;
+    if let Some(devices) = status.devices {
+        let devices = count(devices, "device was", "devices were");
+        writeln!(
+            out,
+            "{devices} heard of since the start; see gatepost devices"
+        )?;
+    }
     if status.quarantined != 0 {
         let events = count(status.quarantined, "event waits", "events wait");
         writeln!(out, "{events} in quarantine; see gatepost quarantine")?;

@@ -80,22 +80,78 @@ pub(super) struct RetryTable {
     pub(super) max_attempts: Option<Spanned<i64>>,
 }
 
-/// `[[route]]`
+/// `[[route]]`, and `[route]` in a profile.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct RouteTable {
     pub(super) name: Option<Spanned<String>>,
+    pub(super) profile: Option<Spanned<String>>,
     pub(super) path: Option<Spanned<String>>,
     pub(super) event_id: Option<Spanned<Vec<Spanned<String>>>>,
     pub(super) device: Option<Spanned<Vec<Spanned<String>>>>,
     pub(super) event_time: Option<Spanned<Vec<Spanned<String>>>>,
     pub(super) items: Option<Spanned<String>>,
     pub(super) require: Option<Spanned<Vec<Required>>>,
-    pub(super) order: OrderWord,
+    pub(super) order: Option<OrderWord>,
     pub(super) priority: Option<Spanned<i64>>,
-    pub(super) status: StatusWord,
+    pub(super) status: Option<StatusWord>,
+    pub(super) retries: Option<Spanned<String>>,
+    pub(super) answer: Option<Spanned<AnswerTable>>,
+    pub(super) rejected: Option<Spanned<AnswerTable>>,
+    pub(super) case: Option<Vec<Spanned<CaseTable>>>,
+    pub(super) options: BTreeMap<Spanned<String>, Figure>,
     pub(super) schema: Option<Spanned<String>>,
     pub(super) to: Vec<Spanned<String>>,
+}
+
+/// `answer = { … }`
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct AnswerTable {
+    pub(super) status: Option<Spanned<i64>>,
+    pub(super) content_type: Option<Spanned<String>>,
+    pub(super) body: Option<Spanned<String>>,
+    pub(super) computed: Option<Spanned<String>>,
+}
+
+/// `[[route.case]]`
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CaseTable {
+    pub(super) is: CaseWord,
+    #[serde(default)]
+    pub(super) method: Option<String>,
+    #[serde(default)]
+    pub(super) bare: bool,
+    #[serde(default)]
+    pub(super) empty: Option<Spanned<String>>,
+    #[serde(default, rename = "where")]
+    pub(super) conditions: BTreeMap<Spanned<String>, String>,
+    #[serde(default)]
+    pub(super) answer: Option<Spanned<AnswerTable>>,
+}
+
+/// `is = "…"`
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum CaseWord {
+    Event,
+    Heartbeat,
+    Poll,
+    Handshake,
+}
+
+/// A profile.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ProfileFile {
+    pub(super) title: String,
+    pub(super) about: String,
+    pub(super) paths: Spanned<Vec<Spanned<String>>>,
+    #[serde(default)]
+    pub(super) retries_note: String,
+    #[serde(default)]
+    pub(super) route: RouteTable,
 }
 
 /// What can stand in `require`.
@@ -107,20 +163,18 @@ pub(super) enum Required {
 }
 
 /// `order = "…"`
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum OrderWord {
-    #[default]
     Device,
     Route,
     None,
 }
 
 /// `status = "…"`
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum StatusWord {
-    #[default]
     Received,
     Verdict,
 }

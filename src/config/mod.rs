@@ -14,6 +14,7 @@
 
 mod check;
 mod file;
+pub mod profiles;
 mod units;
 
 use std::fmt;
@@ -27,6 +28,7 @@ use crate::route::{Pattern, Require, Route};
 use crate::select::Selector;
 
 pub use check::read_token;
+pub use profiles::Profiles;
 
 /// Where `gatepost run` looks for a file if it is not told.
 pub const DEFAULT_PATH: &str = "/etc/gatepost/gatepost.toml";
@@ -171,7 +173,8 @@ impl Destination {
 }
 
 impl Config {
-    /// Reads the file at `path` and the schemas it names, and whether its token files can be read.
+    /// Reads the file at `path`, the profiles and schemas it names, and whether its token files can
+    /// be read.
     pub fn load(path: &Path) -> Result<Self, Error> {
         let text = std::fs::read_to_string(path).map_err(|source| Error::Unreadable {
             path: path.to_owned(),
@@ -187,12 +190,15 @@ impl Config {
 
     fn read(text: &str, path: &Path, disk: &check::Disk) -> Result<Self, Error> {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-        let file = toml::from_str(text).map_err(|source| Error::Syntax {
+        let file: file::File = toml::from_str(text).map_err(|source| Error::Syntax {
             path: path.to_owned(),
             source: Box::new(source),
         })?;
         let folder = path.parent().unwrap_or(Path::new(""));
-        check::check(file, text, folder, disk).map_err(|problems| Error::Wrong {
+        let tables = file.route.iter().map(toml::Spanned::get_ref);
+        let named = tables.filter_map(|table| Some(table.profile.as_ref()?.get_ref().as_str()));
+        let profiles = Profiles::needed(named, folder, disk)?;
+        check::check(file, text, folder, disk, &profiles).map_err(|problems| Error::Wrong {
             path: path.to_owned(),
             problems,
         })

@@ -138,10 +138,10 @@ impl Gateway {
         let (work, to_commit) = bounded(WORK);
         let (notices, to_heed) = bounded(WORK);
         let (asks, asked) = bounded(WORK);
-        let reception = Reception {
-            answers: answers.clone(),
-            notices,
-        };
+        let routes = Routes::new(config.routes.clone())?;
+        let intake = Arc::new(Intake::new(routes, numbers, boot));
+        let devices = intake.devices();
+        let reception = Reception::new(answers.clone(), notices, devices, clock);
         reception.commit(committer, to_commit, Arc::clone(clock), crew)?;
         let wires = Wires {
             notices: to_heed,
@@ -153,11 +153,11 @@ impl Gateway {
         let desk = Desk {
             work: work.clone(),
             asks: asks.clone(),
+            devices: Arc::clone(devices),
         };
         let admin = office::open(desk, config, &destinations, store, clock, crew)?;
-        let routes = Routes::new(config.routes.clone())?;
         let admitter = Admitter {
-            intake: Arc::new(Intake::new(routes, numbers, boot)),
+            intake,
             requests,
             work,
             answers: answers.clone(),

@@ -14,6 +14,7 @@ use crate::admin::{self, Office, Unavailable};
 use crate::clock::Clock;
 use crate::commit::{Operation, Report, Work};
 use crate::config::{Config, Destination};
+use crate::devices::Devices;
 use crate::dispatch::DestinationState;
 use crate::event::DestinationNo;
 use crate::store::{Store, folder_of};
@@ -59,6 +60,8 @@ pub(super) struct Desk {
     pub(super) work: Sender<Work<Waiter>>,
     /// To the dispatcher.
     pub(super) asks: Sender<Ask>,
+    /// Who was heard of.
+    pub(super) devices: Arc<Devices>,
 }
 
 impl Office for Desk {
@@ -76,6 +79,10 @@ impl Office for Desk {
         let (reply, states) = bounded(1);
         self.asks.send(Ask::Destinations(reply)).ok()?;
         states.recv_timeout(PATIENCE).ok()
+    }
+
+    fn devices(&self) -> Option<&Devices> {
+        Some(&self.devices)
     }
 
     fn hold(&self, name: &str, held: bool) -> Result<(), Unavailable> {

@@ -10,11 +10,12 @@ use super::crew::Crew;
 use crate::clock::Clock;
 use crate::commit::{Committer, Done, Ear, Notice, Report, Work, run};
 use crate::deliver::{Parcel, Worker};
+use crate::devices::Devices;
 use crate::dispatch::{Concluded, Job};
 use crate::event::Request;
 use crate::fault;
 use crate::http::{Answer, Answers, Ticket};
-use crate::ingest::{self, Admitted, Intake, Promise};
+use crate::ingest::{self, Admitted, Intake, Lost, Promise};
 use crate::store::{self, Store};
 
 /// Who waits for the committer.
@@ -79,12 +80,31 @@ impl Admitter {
 /// Where the committer's answers and notices go.
 pub(super) struct Reception {
     /// To devices.
-    pub(super) answers: Answers,
+    answers: Answers,
     /// To the dispatcher.
-    pub(super) notices: Sender<Vec<Notice>>,
+    notices: Sender<Vec<Notice>>,
+    /// Notices what refusals cost.
+    lost: Lost,
+    /// When they were made.
+    clock: Arc<dyn Clock>,
 }
 
 impl Reception {
+    /// Answers go to `answers`, notices to `notices`. What is lost is counted at `devices`.
+    pub(super) fn new(
+        answers: Answers,
+        notices: Sender<Vec<Notice>>,
+        devices: &Arc<Devices>,
+        clock: &Arc<dyn Clock>,
+    ) -> Self {
+        Self {
+            answers,
+            notices,
+            lost: Lost::new(Arc::clone(devices)),
+            clock: Arc::clone(clock),
+        }
+    }
+
     /// Starts the committer's thread. It commits until everybody who could ask for it is gone.
     pub(super) fn commit(
         mut self,
@@ -102,12 +122,14 @@ impl Reception {
 impl Ear<Waiter> for Reception {
     fn answer(&mut self, answers: Vec<(Waiter, Option<Done>)>) {
         let mut to_devices = Vec::with_capacity(answers.len());
+        let now = self.clock.moment();
         for (waiter, done) in answers {
             match waiter {
                 Waiter::Device(ticket, promise) => {
                     if done == Some(Done::Full) {
                         warn!("[store] full: an event was refused, its sender will come again");
                     }
+                    self.lost.hear(&promise, done.as_ref(), now);
                     to_devices.push((ticket, ingest::answer(&promise, done.as_ref())));
                 }
                 Waiter::Operator(operator) => {

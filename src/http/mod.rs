@@ -195,6 +195,18 @@ impl Answer {
     /// How long a refused sender is asked to wait.
     pub const RETRY_AFTER: Duration = Duration::from_secs(5);
 
+    /// 200, and nothing more to say.
+    #[must_use]
+    pub fn ok() -> Self {
+        Self {
+            status: 200,
+            content_type: Cow::Borrowed("text/plain"),
+            body: b"OK".to_vec(),
+            retry_after: None,
+            close: false,
+        }
+    }
+
     /// "I do not have your bytes, send them again": 503 with Retry-After.
     #[must_use]
     pub fn refusal() -> Self {

@@ -1,5 +1,7 @@
 //! What is made of requests, and what their senders hear.
 
+mod samples;
+
 use super::*;
 use crate::commit::Done;
 use crate::event::{Oversize, Seq};
@@ -46,9 +48,18 @@ fn request(method: &str, target: &str, body: &[u8]) -> Request {
 }
 
 fn admit(request: Request) -> (Admission, Promise) {
-    match intake().admit(request, Reading::default(), Moment::START) {
-        Admitted::Event(admission, promise) => (*admission, promise),
-        Admitted::Answer(answer) => unreachable!("it is an event, not {answer:?}"),
+    let admitted = admitted(&intake(), request, Reading::default());
+    admitted.unwrap_or_else(|answer| unreachable!("it is an event, not {answer:?}"))
+}
+
+fn admitted(
+    intake: &Intake,
+    request: Request,
+    received: Reading,
+) -> Result<(Admission, Promise), Answer> {
+    match intake.admit(request, received, Moment::START) {
+        Admitted::Event(admission, promise) => Ok((*admission, promise)),
+        Admitted::Answer(answer) => Err(answer),
     }
 }
 

@@ -44,6 +44,7 @@ impl Items {
         match &self.0 {
             Kind::Json(pointer) => json::length(pointer, body),
             Kind::Xml(path) => Some(path.count_in(body)).filter(|count| 0 < *count),
+            Kind::Lines if body.contains(&0) => None,
             Kind::Lines => {
                 let lines = body.split(|byte| *byte == b'\n');
                 Some(lines.filter(|line| !line.trim_ascii().is_empty()).count() as u64)
@@ -76,6 +77,7 @@ mod tests {
             ("json:/items", b"{", None),
             ("lines", b"a\tb\nc\r\n\n \nd", Some(3)),
             ("lines", b"", Some(0)),
+            ("lines", b"a\nb\0\xff\n\xd8", None),
             ("xml:a/b", b"<a><b/><b>1</b><c/></a>", Some(2)),
             ("xml:a/b", b"<a/>", None),
         ];

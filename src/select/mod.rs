@@ -127,14 +127,20 @@ impl Selector {
         self.0.iter().filter(is_json).count()
     }
 
+    /// Whether it needs the body: then it costs more than a look at the head.
+    #[must_use]
+    pub fn looks_into_body(&self) -> bool {
+        let inside = |kind: &Kind| matches!(kind, Kind::Body(_) | Kind::Part(_));
+        self.0.iter().any(inside)
+    }
+
     fn looks_into_json(&self) -> bool {
         0 < self.pointers()
     }
 
     /// What is found without a look into the body; none also if it must be looked into.
     fn find_outside(&self, subject: &Subject<'_>) -> Option<String> {
-        let inside = |kind: &Kind| matches!(kind, Kind::Body(_) | Kind::Part(_));
-        if self.0.iter().any(inside) {
+        if self.looks_into_body() {
             return None;
         }
         self.find_in(subject, &json::Document::default())

@@ -3,9 +3,12 @@
 //! Every check notes what is wrong and goes on with a default, so one run finds all mistakes; what
 //! was made of a wrong file is thrown away.
 
+mod answers;
 mod destination;
+mod profile;
 mod route;
 
+use std::io;
 use std::net::SocketAddr;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -13,11 +16,13 @@ use std::path::{Path, PathBuf};
 use toml::Spanned;
 
 use super::file::{AdminTable, File, IngestTable, StoreTable, WhenFullWord};
+use super::profiles::Profiles;
 use super::units::Figure;
 use super::{Config, Ingest, Problem, StoreConfig, WhenFull};
 use crate::schema::Schema;
 
 pub(super) use destination::url;
+pub(super) use profile::profile;
 
 /// Reads a token: the only line of a file, sent as `Authorization: Bearer …`.
 ///
@@ -46,6 +51,8 @@ pub(super) struct Disk {
     pub(super) token: fn(&Path) -> Result<(), String>,
     /// Reads a schema; none where the disk is not to be touched.
     pub(super) schema: fn(&Path) -> Result<Option<Schema>, String>,
+    /// The names of the files in a folder; none if there is no such folder.
+    pub(super) folder: fn(&Path) -> io::Result<Vec<String>>,
 }
 
 impl Disk {
@@ -56,12 +63,25 @@ impl Disk {
             let text = std::fs::read(path).map_err(|why| format!("cannot read it: {why}"))?;
             Schema::parse(&text).map(Some)
         },
+        folder: |path| {
+            let entries = match std::fs::read_dir(path) {
+                Err(why) if why.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+                entries => entries?,
+            };
+            let name = |entry: io::Result<std::fs::DirEntry>| Ok(entry?.file_name());
+            let names: io::Result<Vec<_>> = entries.map(name).collect();
+            let names = names?
+                .into_iter()
+                .map(|name| name.to_string_lossy().into_owned());
+            Ok(names.collect())
+        },
     };
 
     /// Touches none.
     pub(super) const NONE: Self = Self {
         token: |_| Ok(()),
         schema: |_| Ok(None),
+        folder: |_| Ok(Vec::new()),
     };
 }
 
@@ -71,11 +91,13 @@ pub(super) fn check(
     text: &str,
     folder: &Path,
     disk: &Disk,
+    profiles: &Profiles,
 ) -> Result<Config, Vec<Problem>> {
     let mut check = Check {
         text,
         folder,
         disk,
+        profiles,
         problems: Vec::new(),
     };
     let ingest = check.ingest(file.ingest);
@@ -129,6 +151,7 @@ struct Check<'a> {
     text: &'a str,
     folder: &'a Path,
     disk: &'a Disk,
+    profiles: &'a Profiles,
     problems: Vec<Problem>,
 }
 

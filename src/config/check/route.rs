@@ -6,12 +6,25 @@ use toml::Spanned;
 
 use super::Check;
 use crate::config::file::{OrderWord, Required, RouteTable, StatusWord};
+use crate::config::profiles::{Profile, Profiles};
 use crate::config::{Destination, default_route};
 use crate::route::{Order, Pattern, Require, Route, Status};
 use crate::schema::Schema;
 use crate::select::{Items, LONGEST_LIST, MOST_POINTERS, Selector};
 
-impl Check<'_> {
+/// A hole of this name says which device it is.
+const DEVICE_HOLE: &str = "path:device";
+
+fn has_device(path: &Pattern) -> bool {
+    path.hole_names().any(|hole| hole == "device")
+}
+
+/// A route whose path is still to be found.
+pub(super) fn nowhere(name: String) -> Route {
+    Route::new(name, Pattern::parse("/").expect("a slash is a path"))
+}
+
+impl<'a> Check<'a> {
     /// A file without a route means one for any path under `/ingest` that leads to all its
     /// destinations.
     pub(super) fn routes(
@@ -31,85 +44,149 @@ impl Check<'_> {
         for table in tables {
             let span = table.span();
             let mut table = table.into_inner();
-            let name = table.name.take();
+            let name = table.name.take().or_else(|| table.profile.clone());
             let (name, whose) = self.name("route", name, span.clone(), &mut names);
-            let Some(path) = self.pattern(&whose, table.path.take(), span, &routes) else {
-                let nowhere = Pattern::parse("/").expect("a slash is a path");
-                self.route(&whose, Route::new(name, nowhere), table, &known);
-                continue;
-            };
-            let (path, at) = (path.get_ref().clone(), path.span());
-            let route = self.route(&whose, Route::new(name, path), table, &known);
-            self.pointers(&whose, &route, at.clone());
-            routes.push((route, at));
+            let mut base = nowhere(name);
+            let mut usual = None;
+            if let Some(profile) = self.profile(&whose, table.profile.as_ref()) {
+                base = Route {
+                    name: base.name,
+                    profile: Some(profile.name.clone()),
+                    ..profile.route.clone()
+                };
+                usual = Some(&profile.paths);
+            }
+            let paths = self.paths(&whose, &mut table, usual, span, &routes);
+            let has_device = paths.iter().any(|path| has_device(path.get_ref()));
+            let route = self.route(&whose, base, &table, has_device);
+            let route = self.leads_to(&whose, route, table.to.as_slice(), &known);
+            for path in paths {
+                let at = path.span();
+                let route = self.on(&whose, route.clone(), path, &table);
+                routes.push((route, at));
+            }
         }
         routes.into_iter().map(|(route, _)| route).collect()
     }
 
-    fn pattern(
-        &mut self,
-        whose: &str,
-        written: Option<Spanned<String>>,
-        span: Range<usize>,
-        earlier: &[(Route, Range<usize>)],
-    ) -> Option<Spanned<Pattern>> {
-        let Some(written) = written else {
-            let text = format!("{whose}: path is missing; write one, as in \"/ingest/{{*}}\"");
-            self.wrong(span, text);
-            return None;
-        };
-        let text = written.get_ref();
-        let pattern = match Pattern::parse(text) {
-            Ok(pattern) => pattern,
-            Err(why) => {
-                self.wrong(written.span(), format!("{whose} path: \"{text}\": {why}"));
-                return None;
-            }
-        };
-        let same = |(other, _): &&(Route, _)| other.path.is_same_as(&pattern);
-        if let Some((_, at)) = earlier.iter().find(same) {
-            let first = self.line(at.clone());
+    /// The profile that a route names.
+    fn profile(&mut self, whose: &str, written: Option<&Spanned<String>>) -> Option<&'a Profile> {
+        let written = written?;
+        let profiles: &'a Profiles = self.profiles;
+        let found = profiles.get(written.get_ref());
+        if found.is_none() {
             let text = format!(
-                "{whose} path: \"{text}\" takes the same paths as the route on line {first}; \
-                 one route can lead to several destinations"
+                "{whose} profile: there is no \"{}\"; the profiles are: {}",
+                written.get_ref(),
+                profiles.names().join(", ")
             );
             self.wrong(written.span(), text);
         }
-        Some(Spanned::new(written.span(), pattern))
+        found
     }
 
-    fn route(&mut self, whose: &str, mut route: Route, table: RouteTable, known: &[&str]) -> Route {
-        route.event_id = self.selectors(whose, "event_id", table.event_id.as_ref());
-        route.device = self.selectors(whose, "device", table.device.as_ref());
-        route.event_time = self.selectors(whose, "event_time", table.event_time.as_ref());
-        route.items = self.value(whose, "items", table.items.as_ref(), None, |text| {
+    /// The paths of a route: the one that is written, else all that its profile usually has.
+    fn paths(
+        &mut self,
+        whose: &str,
+        table: &mut RouteTable,
+        usual: Option<&Vec<Pattern>>,
+        span: Range<usize>,
+        earlier: &[(Route, Range<usize>)],
+    ) -> Vec<Spanned<Pattern>> {
+        let mut paths = Vec::new();
+        match (table.path.take(), usual) {
+            (Some(written), _) => match Pattern::parse(written.get_ref()) {
+                Ok(path) => paths.push(Spanned::new(written.span(), path)),
+                Err(why) => {
+                    let text = format!("{whose} path: \"{}\": {why}", written.get_ref());
+                    self.wrong(written.span(), text);
+                }
+            },
+            (None, Some(usual)) => {
+                let at = table.profile.as_ref().map_or(span, Spanned::span);
+                let at_profile = |path: &Pattern| Spanned::new(at.clone(), path.clone());
+                paths.extend(usual.iter().map(at_profile));
+            }
+            // What is wrong with the profile is said already.
+            (None, None) if table.profile.is_some() => {}
+            (None, None) => {
+                let text = format!("{whose}: path is missing; write one, as in \"/ingest/{{*}}\"");
+                self.wrong(span, text);
+            }
+        }
+        for path in &paths {
+            let same = |(other, _): &&(Route, _)| other.path.is_same_as(path.get_ref());
+            if let Some((_, at)) = earlier.iter().find(same) {
+                let first = self.line(at.clone());
+                let text = format!(
+                    "{whose} path: \"{}\" takes the same paths as the route on line {first}; \
+                     one route can lead to several destinations",
+                    path.get_ref()
+                );
+                self.wrong(path.span(), text);
+            }
+        }
+        paths
+    }
+
+    /// What a table says, on top of what its profile does. `has_device`: its path says which
+    /// device it is.
+    pub(super) fn route(
+        &mut self,
+        whose: &str,
+        mut route: Route,
+        table: &RouteTable,
+        has_device: bool,
+    ) -> Route {
+        let written = table.event_id.as_ref();
+        route.event_id = self.selectors(whose, "event_id", written, route.event_id);
+        let written = table.device.as_ref();
+        route.device = self.selectors(whose, "device", written, route.device);
+        let written = table.event_time.as_ref();
+        route.event_time = self.selectors(whose, "event_time", written, route.event_time);
+        let written = table.items.as_ref();
+        route.items = self.value(whose, "items", written, route.items.clone(), |text| {
             Items::parse(text).map(Some)
         });
-        self.holes(whose, &route, &table);
-        route.require = self.require(whose, &table);
+        route.require = self.require(whose, &route, table, has_device);
         route.order = match table.order {
-            OrderWord::Device => Order::Device,
-            OrderWord::Route => Order::Route,
-            OrderWord::None => Order::None,
+            None => route.order,
+            Some(OrderWord::Device) => Order::Device,
+            Some(OrderWord::Route) => Order::Route,
+            Some(OrderWord::None) => Order::None,
         };
-        route.priority = self.value(
-            whose,
-            "priority",
-            table.priority.as_ref(),
-            route.priority,
-            |priority| match u8::try_from(*priority) {
-                Ok(priority @ 0..=9) => Ok(priority),
-                _ => Err(format!(
-                    "{priority} is not between 0, what matters least, and 9"
-                )),
-            },
-        );
+        let written = table.priority.as_ref();
+        route.priority =
+            self.value(
+                whose,
+                "priority",
+                written,
+                route.priority,
+                |priority| match u8::try_from(*priority) {
+                    Ok(priority @ 0..=9) => Ok(priority),
+                    _ => Err(format!(
+                        "{priority} is not between 0, what matters least, and 9"
+                    )),
+                },
+            );
         route.status = match table.status {
-            StatusWord::Received => Status::Received,
-            StatusWord::Verdict => Status::Verdict,
+            None => route.status,
+            Some(StatusWord::Received) => Status::Received,
+            Some(StatusWord::Verdict) => Status::Verdict,
         };
-        route.schema = self.schema(whose, table.schema.as_ref());
-        for name in table.to {
+        route.schema = self.schema(whose, table.schema.as_ref(), route.schema);
+        self.answers(whose, route, table)
+    }
+
+    fn leads_to(
+        &mut self,
+        whose: &str,
+        mut route: Route,
+        to: &[Spanned<String>],
+        known: &[&str],
+    ) -> Route {
+        for name in to {
             let text = name.get_ref();
             if route.to.contains(text) {
                 self.wrong(name.span(), format!("{whose} leads to \"{text}\" twice"));
@@ -122,21 +199,48 @@ impl Check<'_> {
                     format!("{whose} leads to \"{text}\", but the destinations are: {known}");
                 self.wrong(name.span(), text);
             }
-            route.to.push(name.into_inner());
+            route.to.push(text.clone());
         }
         route
     }
 
-    fn require(&mut self, whose: &str, table: &RouteTable) -> Require {
+    /// The route on one of its paths. A hole `{device}` says which device it is, unless the table
+    /// says where that is.
+    fn on(
+        &mut self,
+        whose: &str,
+        mut route: Route,
+        path: Spanned<Pattern>,
+        table: &RouteTable,
+    ) -> Route {
+        let at = path.span();
+        route.path = path.into_inner();
+        if table.device.is_none() && has_device(&route.path) {
+            let hole = Selector::parse(DEVICE_HOLE).expect("a constant, and a test reads it");
+            route.device.retain(|known| *known != hole);
+            route.device.insert(0, hole);
+        }
+        self.holes(whose, &route, table);
+        self.pointers(whose, &route, at);
+        route
+    }
+
+    fn require(
+        &mut self,
+        whose: &str,
+        route: &Route,
+        table: &RouteTable,
+        has_device: bool,
+    ) -> Require {
         let Some(written) = &table.require else {
-            return Require::default();
+            return route.require;
         };
-        for (required, key, written_list) in [
-            (Required::EventId, "event_id", table.event_id.as_ref()),
-            (Required::Device, "device", table.device.as_ref()),
+        let no_device = route.device.is_empty() && !(table.device.is_none() && has_device);
+        for (required, key, is_nowhere) in [
+            (Required::EventId, "event_id", route.event_id.is_empty()),
+            (Required::Device, "device", no_device),
         ] {
-            let is_empty = written_list.is_none_or(|list| list.get_ref().is_empty());
-            if written.get_ref().contains(&required) && is_empty {
+            if written.get_ref().contains(&required) && is_nowhere {
                 let text = format!(
                     "{whose} require: \"{key}\" is required, but {key} does not say \
                      where it is; write {key} = [\"json:/…\"]"
@@ -161,8 +265,15 @@ impl Check<'_> {
         }
     }
 
-    fn schema(&mut self, whose: &str, written: Option<&Spanned<String>>) -> Option<Schema> {
-        let written = written?;
+    fn schema(
+        &mut self,
+        whose: &str,
+        written: Option<&Spanned<String>>,
+        default: Option<Schema>,
+    ) -> Option<Schema> {
+        let Some(written) = written else {
+            return default;
+        };
         let read = self.path(written.get_ref()).and_then(|path| {
             let read = (self.disk.schema)(&path);
             read.map_err(|why| format!("{}: {why}", path.display()))
@@ -200,9 +311,10 @@ impl Check<'_> {
         whose: &str,
         key: &str,
         written: Option<&Spanned<Vec<Spanned<String>>>>,
+        default: Vec<Selector>,
     ) -> Vec<Selector> {
         let Some(written) = written else {
-            return Vec::new();
+            return default;
         };
         if LONGEST_LIST < written.get_ref().len() {
             let text = format!("{whose} {key}: the list has more than {LONGEST_LIST} selectors");

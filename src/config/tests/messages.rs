@@ -389,3 +389,93 @@ fn a_file_that_cannot_be_read_is_named() {
         "cannot read /nonexistent: No such file or directory (os error 2)"
     );
 }
+
+#[test]
+fn what_is_wrong_with_a_profile_or_an_answer_is_named_too() {
+    let rows: &[(&str, &str)] = &[
+        (
+            "profile = \"hikvison\"",
+            "2: route \"hikvison\" profile: there is no \"hikvison\"; the profiles are: 2c2p, ",
+        ),
+        (
+            "profile = \"raw\"\nanswer = { status = 204 }",
+            "3: route \"raw\" answer status: 204 has no body, and some senders hang on it; \
+             write 200",
+        ),
+        (
+            "profile = \"raw\"\nanswer = { status = 404 }",
+            "3: route \"raw\" answer status: 404 is not between 200 and 299; senders take anything \
+             else for \"again\"",
+        ),
+        (
+            "profile = \"raw\"\nrejected = { body = \"\" }",
+            "3: route \"raw\" rejected body: it is empty, and some senders crash on that; \
+             write \"OK\"",
+        ),
+        (
+            "profile = \"raw\"\nanswer = { body = \"x\", computed = \"zkteco-upload\" }",
+            "3: route \"raw\" answer: it has body and computed; leave one of them out",
+        ),
+        (
+            "profile = \"raw\"\nanswer = { computed = \"x\" }",
+            "3: route \"raw\" answer computed: \"x\" is none of: zkteco-upload, ",
+        ),
+        (
+            "profile = \"raw\"\nanswer = { content_type = \"a/b\" }",
+            "3: route \"raw\" answer content_type: there is no body that it could be of",
+        ),
+        (
+            "profile = \"raw\"\nanswer = { body = \"x\", content_type = \"text\" }",
+            "3: route \"raw\" answer content_type: \"text\" is no media type, as \"text/plain\" is",
+        ),
+    ];
+    assert_first(rows);
+}
+
+#[test]
+fn what_is_wrong_with_cases_and_options_is_named_too() {
+    let rows: &[(&str, &str)] = &[
+        (
+            "profile = \"raw\"\n[[route.case]]\nis = \"poll\"\nmethod = \"GET\"",
+            "3: route \"raw\" case: it takes every request; say where = { … } what is found, \
+             or bare = true",
+        ),
+        (
+            "profile = \"raw\"\n[[route.case]]\nis = \"poll\"\nwhere = { SN = \"*\" }",
+            "5: route \"raw\" case where: selector \"SN\" does not say where to look; ",
+        ),
+        (
+            "profile = \"raw\"\noptions = { Delay = 3 }",
+            "3: route \"raw\" options: no answer of this route is made of them",
+        ),
+        (
+            "profile = \"zkteco\"\noptions = { Delay = \"3\\n4\" }",
+            "3: route \"zkteco\" options: \"Delay\" and its value must be on one line",
+        ),
+        (
+            "profile = \"uniview\"\noptions = { TimeZone = \"Asia/Bangkok\" }",
+            "3: route \"uniview\" options: TimeZone is how many hours local time is ahead of UTC, \
+             as in 7 or \"-3:30\", not \"Asia/Bangkok\"",
+        ),
+        (
+            "profile = \"raw\"\n[[route]]\nprofile = \"raw\"",
+            "4: route name: \"raw\" is taken, see line 2",
+        ),
+        (
+            "profile = \"raw\"\nrequire = [\"device\"]",
+            "3: route \"raw\" require: \"device\" is required, but device does not say ",
+        ),
+    ];
+    assert_first(rows);
+    let right = "[[route]]\nprofile = \"raw\"\npath = \"/a/{device}\"\nrequire = [\"device\"]";
+    assert!(parse(right).is_ok(), "{:?}", problems(right));
+}
+
+/// The first problem of each `[[route]]` begins so.
+fn assert_first(rows: &[(&str, &str)]) {
+    for (text, expected) in rows {
+        let found = problems(&format!("[[route]]\n{text}"));
+        let first = found.first().map_or("none", String::as_str);
+        assert!(first.starts_with(expected), "{text}: {found:?}");
+    }
+}

@@ -2,9 +2,11 @@
 
 use serde::Serialize;
 
+use super::lost::OnlyOnce;
 use crate::commit::Done;
 use crate::event::{Quarantine, name};
 use crate::http::Answer;
+use crate::profile::Said;
 use crate::route::Status;
 
 /// What a sender hears once its event is on disk.
@@ -13,13 +15,26 @@ pub struct Promise {
     pub(super) event_id: Option<String>,
     pub(super) quarantine: Option<Quarantine>,
     pub(super) status: Status,
+    /// What the profile says to accepted events.
+    pub(super) accepted: Option<Box<Said>>,
+    /// What the profile says to those in quarantine, if that is something else.
+    pub(super) rejected: Option<Box<Said>>,
+    /// Set if its sender does not send it again.
+    pub(super) only_once: Option<Box<OnlyOnce>>,
 }
 
 impl Promise {
-    /// What it hears if its event is in quarantine.
+    /// What it hears if its event is in quarantine: the words of the profile, since a sender that
+    /// waits for them would send the same for ever.
     pub(super) fn rejection(&self, quarantine: &Quarantine) -> Answer {
         let status = match (self.status, quarantine) {
-            (Status::Received, _) => 200,
+            (Status::Received, _) => {
+                let said = self.rejected.as_ref().or(self.accepted.as_ref());
+                if let Some(answer) = said.and_then(|said| speak(said)) {
+                    return answer;
+                }
+                200
+            }
             (Status::Verdict, Quarantine::TooLong) => 413,
             (Status::Verdict, _) => 400,
         };
@@ -38,13 +53,32 @@ pub fn answer(promise: &Promise, done: Option<&Done>) -> Answer {
     if let Some(quarantine) = &promise.quarantine {
         return promise.rejection(quarantine);
     }
+    if let Some(answer) = promise.accepted.as_ref().and_then(|said| speak(said)) {
+        return answer;
+    }
     let words = Words {
         accepted: true,
         id: Some(name(promise.event_id.as_deref(), seq)),
         duplicate,
         ..Words::default()
     };
-    says(if duplicate.is_some() { 200 } else { 202 }, &words)
+    let status = match &promise.accepted {
+        Some(said) => said.status,
+        None if duplicate.is_some() => 200,
+        None => 202,
+    };
+    says(status, &words)
+}
+
+/// An answer in the words of a profile; none if it has none.
+pub(super) fn speak(said: &Said) -> Option<Answer> {
+    let (content_type, body) = said.text.clone()?;
+    Some(Answer {
+        status: said.status,
+        content_type: content_type.into(),
+        body: body.into_bytes(),
+        ..Answer::ok()
+    })
 }
 
 /// The body of an answer in our own words.
