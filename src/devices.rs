@@ -36,7 +36,7 @@ struct All {
 /// What was heard of one device.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Seen {
-    /// When it was heard of last; never goes back.
+    /// When it was heard of last.
     pub last: Moment,
     /// The same, by the clocks of the machine.
     pub at: Reading,
@@ -61,20 +61,24 @@ impl Devices {
     /// Notes that `sender` was heard of on `route`.
     pub fn hear(&self, route: &str, sender: &str, heard: Heard, now: Moment, at: Reading) {
         let mut all = self.lock();
-        let seen = all.entry(route, sender, now, at);
-        seen.last = now;
-        seen.at = at;
-        match heard {
-            Heard::Event => seen.events += 1,
-            Heard::Signal => seen.signals += 1,
+        if let Some(seen) = all.find(route, sender) {
+            seen.note(heard, now, at);
+            return;
         }
+        let mut seen = Seen {
+            last: now,
+            at,
+            events: 0,
+            signals: 0,
+            lost: 0,
+        };
+        seen.note(heard, now, at);
+        all.add(route, sender, seen);
     }
 
     /// Notes that an event was refused to a `sender` that never sends it again.
     pub fn lose(&self, route: &str, sender: &str) {
-        let mut all = self.lock();
-        let seen = all.of.get_mut(route).and_then(|of| of.get_mut(sender));
-        if let Some(seen) = seen {
+        if let Some(seen) = self.lock().find(route, sender) {
             seen.lost += 1;
         }
     }
@@ -105,30 +109,30 @@ impl Devices {
     }
 }
 
+impl Seen {
+    fn note(&mut self, heard: Heard, now: Moment, at: Reading) {
+        self.last = now;
+        self.at = at;
+        match heard {
+            Heard::Event => self.events += 1,
+            Heard::Signal => self.signals += 1,
+        }
+    }
+}
+
 impl All {
-    fn entry(&mut self, route: &str, sender: &str, now: Moment, at: Reading) -> &mut Seen {
-        let known = self.of.get(route).is_some_and(|of| of.contains_key(sender));
-        if !known {
-            if MOST_DEVICES <= self.count {
-                self.forget_half();
-            }
-            self.count += 1;
+    fn find(&mut self, route: &str, sender: &str) -> Option<&mut Seen> {
+        self.of.get_mut(route)?.get_mut(sender)
+    }
+
+    /// Adds one that is not there.
+    fn add(&mut self, route: &str, sender: &str, seen: Seen) {
+        if MOST_DEVICES <= self.count {
+            self.forget_half();
         }
-        if !self.of.contains_key(route) {
-            self.of.insert(route.to_owned(), HashMap::new());
-        }
-        let of = self.of.get_mut(route).expect("it was put there just now");
-        if !known {
-            let seen = Seen {
-                last: now,
-                at,
-                events: 0,
-                signals: 0,
-                lost: 0,
-            };
-            of.insert(sender.to_owned(), seen);
-        }
-        of.get_mut(sender).expect("it was put there just now")
+        self.count += 1;
+        let of = self.of.entry(route.to_owned()).or_default();
+        of.insert(sender.to_owned(), seen);
     }
 
     /// Forgets the half that was silent the longest: at once, so that one stranger who invents

@@ -192,3 +192,52 @@ fn senders_that_come_one_by_one_are_answered_for_ever() {
     }
     gateway.stop();
 }
+
+#[test]
+fn heartbeats_are_answered_and_counted_but_neither_stored_nor_delivered() {
+    let upstream = Upstream::well();
+    let route = "[[route]]\nprofile = \"zkteco\"\nto = [\"cloud\"]\noptions = { TimeZone = 7 }\n";
+    let plan = Plan {
+        route,
+        ..Plan::default()
+    };
+    let site = Site::new(&upstream, plan);
+    let gateway = site.start();
+    let mut device = gateway.connect();
+    let mut heard = |request: &[u8]| {
+        device.say(request).expect("the gateway reads");
+        let answer = device.hear().expect("the gateway answers");
+        assert_eq!(answer.status, 200, "{answer:?}");
+        assert!(
+            answer.head.contains("Content-Type: text/plain"),
+            "{answer:?}"
+        );
+        answer.body
+    };
+    let hello = heard(b"GET /iclock/cdata?SN=T1&options=all HTTP/1.1\r\nHost: site\r\n\r\n");
+    assert!(hello.starts_with("GET OPTION FROM: T1\n"), "{hello}");
+    assert!(hello.contains("\nTimeZone=7\n"), "{hello}");
+    for _ in 0..20 {
+        let poll = heard(b"GET /iclock/getrequest?SN=T1 HTTP/1.1\r\nHost: site\r\n\r\n");
+        assert_eq!(poll, "OK");
+    }
+    let lines = b"1007\t2026-03-04 09:16:01\t0\n1008\t2026-03-04 09:16:05\t0\n";
+    let upload = post("/iclock/cdata?SN=T1&table=ATTLOG&Stamp=1", "", lines);
+    assert_eq!(heard(&upload), "OK:2");
+    assert_eq!(upstream.wait_for(1)[0].body, lines);
+    site.wait_until_empty();
+    let status = &site.json(&["status"])[0];
+    assert_eq!(status["totals"]["received"], 1, "{status}");
+    assert_eq!(status["devices"], 1, "{status}");
+    let devices = site.json(&["devices"]);
+    let row = |key: &str| devices[0][key].clone();
+    let found = (
+        row("route"),
+        row("device"),
+        row("events"),
+        row("heartbeats"),
+        row("lost"),
+    );
+    let expected = ("zkteco".into(), "T1".into(), 1.into(), 21.into(), 0.into());
+    assert_eq!(found, expected);
+}
