@@ -346,6 +346,24 @@ fn what_is_no_event_is_counted_and_what_is_unknown_is_one() {
 }
 
 #[test]
+fn a_poll_is_one_on_whatever_path_the_operator_gives_it() {
+    for path in [
+        "/{*}",
+        "/iclock/{*}",
+        "/iclock/{what}",
+        "/{a}/{b}",
+        "/iclock/ping",
+    ] {
+        let intake = intake(&format!("profile = \"zkteco\"\npath = \"{path}\""));
+        let sent = b"GET /iclock/ping?SN=T1 HTTP/1.1\r\n\r\n";
+        assert!(
+            admitted(&intake, request(sent), RECEIVED).is_err(),
+            "{path}"
+        );
+    }
+}
+
+#[test]
 fn the_button_of_a_service_is_no_event_and_its_events_are() {
     let rows = [
         ("line", "{\"destination\":\"U1\",\"events\":[]}", false),
