@@ -397,7 +397,10 @@ impl Walk {
                 Ok(Some((found, Ok(_)))) => {
                     self.note(key, format!("row {found} is out of order"));
                 }
-                Err(why) => self.note(key, why),
+                Err(why) => {
+                    self.note(key, why);
+                    self.ended |= rows.has_none();
+                }
             }
         }
         self.ended = true;

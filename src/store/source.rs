@@ -291,9 +291,11 @@ impl<K: RowKey> Rows<K> {
         match (read, rows.pop()) {
             (Ok(()), Some((key, Err(why)))) => Ok(Some((key, self.sifted_or(key, why)))),
             (Ok(()), row) => Ok(row),
+            // Whatever the tree still leads to is found by sifting too.
             (Err(why), _) => {
-                let content = self.sifted_or(first, why)?;
-                Ok(Some((first, Ok(content))))
+                let sifted = self.sifted().ok_or(why)?;
+                let key = sifted.keys_from(first).next();
+                Ok(key.map(|key| (key, self.proven(key))))
             }
         }
     }
@@ -361,6 +363,11 @@ impl<K: RowKey> Rows<K> {
     /// Whether there is nothing to be had of it.
     pub(super) fn is_lost(&self) -> bool {
         self.closed().is_some() && self.sifted().is_none()
+    }
+
+    /// Whether no row of it proves whole anywhere in the file.
+    pub(super) fn has_none(&self) -> bool {
+        self.sieve.is_some() && self.sifted().is_none()
     }
 
     /// Whether rows were looked for page by page, so that some may have been removed since.

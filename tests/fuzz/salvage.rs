@@ -125,9 +125,17 @@ fn salvage(known: &Known, path: &Path, into: PathBuf) {
     assert!(checked.flaws.iter().all(is_known), "{:?}", checked.flaws);
 }
 
-/// A start is never blocked by damage.
+/// A start is never blocked by damage. What of it shows only when something is written ends the
+/// process; after a few such starts the whole store is looked at, and then it must show.
 fn begin(path: &Path) {
-    match Store::open_or_begin(path, 9, Look::Usual) {
+    let usual = catch_unwind(AssertUnwindSafe(|| begin_with(path, Look::Usual)));
+    if usual.is_err() {
+        begin_with(path, Look::Whole);
+    }
+}
+
+fn begin_with(path: &Path, look: Look) {
+    match Store::open_or_begin(path, 9, look) {
         Ok((store, _)) => store.counters().map_or((), |_| ()),
         // A file of another version is whole and left alone.
         Err(error) => {

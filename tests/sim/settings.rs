@@ -24,7 +24,7 @@ path = "/door"
 event_id = ["json:/eventId"]
 device = ["json:/deviceId"]
 require = ["event_id", "device"]
-priority = 7
+priority = 3
 to = ["cloud", "archive"]
 
 [[route]]
@@ -93,7 +93,7 @@ pub(crate) fn draw(rng: &mut Rng) -> Config {
 /// How much the events of a route matter.
 pub(crate) fn priority(route: Option<&str>) -> u8 {
     match route {
-        Some("door") => 7,
+        Some("door") => 3,
         Some("gate") => 2,
         Some(ATTIC) => 1,
         _ => USUAL_PRIORITY,
