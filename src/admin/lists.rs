@@ -71,7 +71,7 @@ pub(super) fn status(state: &State) -> Result<Status, store::Error> {
 pub(super) fn devices(state: &State) -> Result<Page<DeviceRow>, Refusal> {
     let devices = state.office.devices().ok_or_else(|| {
         Refusal::new(
-            Kind::NotFound,
+            Kind::Unavailable,
             "only the running daemon knows who was heard of",
         )
     })?;

@@ -22,6 +22,46 @@ const MOST_RESIDENT_KB: u64 = if cfg!(debug_assertions) {
 const MOST_OWN_KB: u64 = 16_000;
 
 #[test]
+fn a_refusal_to_a_sender_that_never_sends_again_raises_an_alert() {
+    let upstream = Upstream::start(move |_| Reply::Status(401));
+    let plan = Plan {
+        ingest: "max_body = \"64 KiB\"",
+        store: "max_size = \"1 MiB\"",
+        route: "[[route]]\nprofile = \"shelly\"\nto = [\"cloud\"]\n",
+        ..Plan::default()
+    };
+    let site = Site::new(&upstream, plan);
+    let gateway = site.start();
+    let mut device = gateway.connect();
+    let picture = vec![b'x'; 40_000];
+    let mut status = 200;
+    for _ in 0..60 {
+        let request = post("/shelly/gate?id=s-1", "", &picture);
+        device.say(&request).expect("the gateway reads");
+        status = device.hear().expect("the gateway answers").status;
+        if status != 200 {
+            break;
+        }
+    }
+    assert_eq!(status, 503);
+    let alert = gateway.log.wait_for("[alert refused]");
+    assert!(
+        alert.contains("an event of s-1 on shelly was refused (503)"),
+        "{alert}"
+    );
+    let seen = &site.json(&["devices"])[0];
+    assert_eq!((&seen["device"], &seen["lost"]), (&"s-1".into(), &1.into()));
+    gateway.kill();
+    let output = site.run(&["devices"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(69), "{said}");
+    assert!(
+        said.contains("only the running daemon knows who was heard of"),
+        "{said}"
+    );
+}
+
+#[test]
 fn a_full_store_refuses_new_events_loses_none_and_goes_on_delivering() {
     let is_open = Arc::new(AtomicBool::new(false));
     let open = Arc::clone(&is_open);
