@@ -364,6 +364,47 @@ fn a_poll_is_one_on_whatever_path_the_operator_gives_it() {
 }
 
 #[test]
+fn a_heartbeat_hears_what_its_sender_waits_for_whatever_is_in_it() {
+    let part = "--b\r\nContent-Disposition: form-data; name=\"videoloss.xml\"\r\n\r\n\
+                <EventNotificationAlert><eventType>videoloss</eventType>\
+                <eventState>inactive</eventState></EventNotificationAlert>\r\n--b--\r\n";
+    let uniview = "profile = \"uniview\"\noptions = { TimeZone = 7 }";
+    let rows = [
+        ("profile = \"hikvision\"", "/hikvision", part, "OK"),
+        (
+            "profile = \"httpv2-face\"",
+            "/Device/Keepalive",
+            "{\"SN\":\"a\",}",
+            "{\"Success\":1}",
+        ),
+        (
+            "profile = \"controlid\"",
+            "/api/notifications/device_is_alive",
+            "{}",
+            "{}",
+        ),
+        (
+            uniview,
+            "/LAPI/V1.0/PACS/Controller/HeartReportInfo",
+            "{\"DeviceCode\":\"d\"}",
+            "{\"ResponseURL\":\"/LAPI/V1.0/PACS/Controller/HeartReportInfo\",\"Code\":0,\
+             \"Data\":{\"Time\":\"2026-03-04 09:16:02\"}}",
+        ),
+    ];
+    for (route, target, body, expected) in rows {
+        let length = body.len();
+        let sent = format!(
+            "POST {target} HTTP/1.1\r\nContent-Type: multipart/form-data; boundary=b\r\n\
+             Content-Length: {length}\r\n\r\n{body}"
+        );
+        let admitted = admitted(&intake(route), request(sent.as_bytes()), RECEIVED);
+        let answer = admitted.expect_err(route);
+        let found = String::from_utf8_lossy(&answer.body).into_owned();
+        assert_eq!((answer.status, found.as_str()), (200, expected), "{route}");
+    }
+}
+
+#[test]
 fn the_button_of_a_service_is_no_event_and_its_events_are() {
     let rows = [
         ("line", "{\"destination\":\"U1\",\"events\":[]}", false),
