@@ -4,7 +4,8 @@
 //!
 //! - A delivery is tried by one worker at a time, and never again once it was settled, also while
 //!   its settlement waits for a commit to share.
-//! - In an ordered lane the next delivery is tried after the one before was settled.
+//! - In an ordered lane the next delivery is tried after the one before was settled, but for the
+//!   one that shows whose fault it is when that one failed too often: see [`suspects`].
 //! - What is pending in the store is tried in the end: memory holds the heads of lanes only, and
 //!   finds the rest in the store.
 //! - Only an attempt that [`Health`] charges counts against an event, and one that failed too often

@@ -7,7 +7,8 @@
 //! - No delivery is taken again before what it was taken for has ended, and none is forgotten: it
 //!   is a head, or behind one, or a [`Next`] that the caller has yet to read.
 //! - Lanes take turns: between two turns of a lane, every other that had joined by the first has
-//!   one. A lane that is new, was settled or spared, or whose pause has ended joins at the back.
+//!   one. A lane that is new, was settled or spared, or whose pause has ended joins at the back;
+//!   only [`Lanes::hurry`] puts one in front.
 //! - Memory holds the heads only, however many are behind them. A lane with a delivery pending
 //!   takes 100 bytes, 120 while its head backs off (measured with a million lanes on 64 bits).
 //! - Each operation takes time logarithmic in the number of lanes.

@@ -85,10 +85,15 @@ impl Route {
     /// Reads whose event it is, and which. Never changes the request.
     #[must_use]
     pub fn identify(&self, request: &Request) -> Identity {
-        let (path, _) = request.path_and_query();
-        let holes = self.path.holes(path);
+        let lists = [&self.event_id, &self.device, &self.event_time];
+        let mut selectors = lists.into_iter().flatten();
+        let holes = if selectors.any(|selector| selector.holes().next().is_some()) {
+            self.path.holes(request.path_and_query().0)
+        } else {
+            Vec::new()
+        };
         let subject = Subject::new(request, &holes);
-        let values = select::read(&subject, [&self.event_id, &self.device, &self.event_time]);
+        let values = select::read(&subject, lists.map(Vec::as_slice));
         let [event_id, device, _] = values.found();
         let quarantine = if self.require.event_id && event_id.is_none() {
             Some(Quarantine::NoEventId(values.why_not(0)))

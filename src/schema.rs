@@ -3,8 +3,8 @@
 //! # Guarantees
 //!
 //! - A document stands alone: nothing it refers to is fetched from a disk or a network.
-//! - What is wrong with a body is said by its place in it and in words, and never repeats more than
-//!   [`LONGEST_REASON`] bytes of what a device sent.
+//! - What is wrong with a body is said by its place in it and in words: one line of at most
+//!   [`LONGEST_REASON`] bytes, in which the names of members may stand, but no values.
 //!
 //! Drafts 4 to 2020-12, told apart by `$schema`; without it the latest. Checked when an event is
 //! delivered, not when it comes: a wrong schema must not turn a device away.
@@ -37,8 +37,8 @@ impl Schema {
         let document = json(text).map_err(|why| format!("it is not JSON: {why}"))?;
         let validator = jsonschema::validator_for(&document);
         let validator = validator.map_err(|why| match why.instance_path().as_str() {
-            "" => cut(format!("it is not a JSON Schema: {why}")),
-            place => cut(format!("it is not a JSON Schema: at {place}: {why}")),
+            "" => cut(&format!("it is not a JSON Schema: {why}")),
+            place => cut(&format!("it is not a JSON Schema: at {place}: {why}")),
         })?;
         Ok(Self(validator.into()))
     }
@@ -65,7 +65,7 @@ impl Schema {
                 "" => "/".to_owned(),
                 place => place.to_owned(),
             };
-            cut(format!("at {place}: {why}"))
+            cut(&format!("at {place}: {}", why.masked()))
         })
     }
 
@@ -87,9 +87,17 @@ fn json(text: &[u8]) -> Result<serde_json::Value, serde_json::Error> {
     serde_json::from_slice(text)
 }
 
-/// A reason may repeat a whole value of the body, which may be a picture.
+/// A reason as it may stand in a log: names of members may be long, and hold anything.
 #[cfg(feature = "json-schema")]
-fn cut(mut reason: String) -> String {
+fn cut(text: &str) -> String {
+    let mut reason = String::with_capacity(text.len());
+    for character in text.chars() {
+        if character.is_control() {
+            reason.extend(character.escape_default());
+        } else {
+            reason.push(character);
+        }
+    }
     if LONGEST_REASON < reason.len() {
         let mut end = LONGEST_REASON - "…".len();
         while !reason.is_char_boundary(end) {
@@ -139,11 +147,31 @@ mod tests {
     }
 
     #[test]
-    fn a_reason_does_not_repeat_a_picture() {
-        let schema = Schema::parse(DOOR.as_bytes()).expect("it is one");
-        let body = format!(r#"{{"eventId":["{}ไทย"]}}"#, "x".repeat(10_000));
-        let why = schema.check(body.as_bytes()).expect_err("it is no string");
+    fn a_reason_is_short_whatever_members_are_called() {
+        let schema = Schema::parse(br#"{"additionalProperties": false}"#).expect("it is one");
+        let body = format!(r#"{{"{}ไทย":1}}"#, "x".repeat(10_000));
+        let why = schema
+            .check(body.as_bytes())
+            .expect_err("there is one more");
         assert!(why.len() <= LONGEST_REASON, "{}", why.len());
+    }
+
+    #[test]
+    fn a_reason_holds_nothing_of_the_values_and_stays_on_its_line() {
+        let schema = br#"{"additionalProperties": {"maxLength": 2}, "maxProperties": 2}"#;
+        let schema = Schema::parse(schema).expect("it is one");
+        for body in [
+            "{\"a\\n[event x] delivered\":\"secret\"}",
+            r#"{"a":"secret"}"#,
+            r#"{"a":"1","b":"2","c":"secret"}"#,
+            "{\"a\\u2028\\u001b[2J\":\"secret\"}",
+        ] {
+            let why = schema
+                .check(body.as_bytes())
+                .expect_err("too long or too many");
+            assert!(!why.contains("secret"), "{why}");
+            assert!(!why.chars().any(char::is_control), "{why:?}");
+        }
     }
 
     #[test]

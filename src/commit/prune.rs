@@ -180,6 +180,9 @@ impl Pruner {
             expired.events.push(seq);
             return Ok(());
         }
+        if !reading.certain {
+            return Ok(());
+        }
         let Some(age) = age(store, seq, event, reading)? else {
             return Ok(());
         };

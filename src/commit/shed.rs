@@ -10,7 +10,8 @@
 //! - Each delivery that is given up is an entry of the audit trail, a line of the log and counted.
 //!   Of an event with a large body the record and the trail stay; of a small one, whose record is
 //!   most of it, only the log and the counters remember it.
-//! - A step looks at [`LOOK`] events at most, so devices don't wait. Memory does not grow with the
+//! - A step looks at [`LOOK`] events at most, so devices don't wait. A new event that comes before
+//!   the lowest are known is refused, and its sender comes again. Memory does not grow with the
 //!   backlog.
 //!
 //! It walks through the events once, oldest first, and remembers for each priority how far.
@@ -34,8 +35,9 @@ const LOOK: usize = 2_048;
 /// How many of them are read at once.
 const AT_ONCE: usize = 256;
 
-/// The most events that are given up for one: whoever needs more is refused.
-const MOST_FOR_ONE: usize = 4_096;
+/// The most events that are given up for one: whoever needs more is refused. Each is looked at
+/// when it is found and once more when it is given up.
+const MOST_FOR_ONE: usize = LOOK / 2;
 
 /// From this length of body on, record and trail of an event that is given up are kept.
 const WORTH_A_TRAIL_BYTES: u64 = 4 * 1024;
@@ -113,6 +115,10 @@ impl Shedder {
                     chosen.push(victim);
                 }
             }
+            // There may be more of this priority, so none of a higher one is given up yet.
+            if self.left == 0 {
+                break;
+            }
         }
         if frees < wanted {
             settling.append(&mut chosen);
@@ -128,7 +134,10 @@ impl Shedder {
     fn next_of(&mut self, store: &Store, priority: u8) -> Result<Option<Victim>, Error> {
         let index = usize::from(priority);
         loop {
-            while let Some(found) = self.found[index].pop_front() {
+            while 0 < self.left
+                && let Some(found) = self.found[index].pop_front()
+            {
+                self.left -= 1;
                 // It may have been delivered since, or be damaged.
                 let event = match store.event(found.seq) {
                     Err(Error::Corrupt { .. }) => None,

@@ -40,8 +40,11 @@ impl Crew {
 /// Hears of the end of threads, and remembers it.
 pub(super) struct Ends {
     events: Receiver<Happened>,
-    ended: Vec<(&'static str, Result<(), Error>)>,
+    ended: Vec<End>,
 }
+
+/// Which thread ended, and how.
+type End = (&'static str, Result<(), Error>);
 
 impl Ends {
     /// What happens comes through `events`.
@@ -67,8 +70,18 @@ impl Ends {
     /// Waits until the thread called `name` has ended, at most for `patience` and not beyond
     /// another signal. Whether it has.
     pub(super) fn wait_for(&mut self, name: &str, patience: Duration) -> bool {
+        self.wait_until(|(ended, _)| *ended == name, patience)
+    }
+
+    /// Likewise, until one has ended with an error. A thread that fails drops what it was connected
+    /// to before it says so, and those that then have nothing to do may be heard of first.
+    pub(super) fn wait_for_error(&mut self, patience: Duration) -> bool {
+        self.wait_until(|(_, result)| result.is_err(), patience)
+    }
+
+    fn wait_until(&mut self, is_it: impl Fn(&End) -> bool, patience: Duration) -> bool {
         let too_late = after(patience);
-        while !self.ended.iter().any(|(ended, _)| *ended == name) {
+        while !self.ended.iter().any(&is_it) {
             select! {
                 recv(self.events) -> event => match event {
                     Ok(Happened::Ended(name, result)) => self.ended.push((name, result)),
@@ -107,6 +120,23 @@ mod tests {
         assert!(ends.wait_for("commit", LONG));
         assert!(!ends.wait_for("http", LONG));
         assert!(matches!(ends.error(), Some(Error::Ended("commit"))));
+    }
+
+    #[test]
+    fn the_cause_is_waited_for_that_is_heard_of_last() {
+        let (happened, events) = unbounded();
+        let mut ends = Ends::new(events);
+        happened
+            .send(Happened::Ended("dispatch", Ok(())))
+            .expect("it is heard");
+        assert_eq!(ends.next(|| ()), Some("dispatch"));
+        let late = thread::spawn(move || {
+            let cause = Err(Error::Ended("commit"));
+            happened.send(Happened::Ended("commit", cause))
+        });
+        assert!(ends.wait_for_error(LONG));
+        assert!(matches!(ends.error(), Some(Error::Ended("commit"))));
+        late.join().expect("no panic").expect("it was heard");
     }
 
     #[test]

@@ -97,6 +97,7 @@ pub fn run(config: &Config) -> Result<(), Error> {
                 gateway.answers.refuse_all();
                 gateway.answers.stop();
                 ends.wait_for("http", LAST_WORDS);
+                ends.wait_for_error(LAST_WORDS);
                 Err(ends.error().unwrap_or(Error::Ended(thread)))
             }
         }

@@ -86,7 +86,8 @@ impl Salvaged {
     #[must_use]
     pub fn is_whole(&self) -> bool {
         let whole = |count: &TableCount| count.rows == Some(count.recovered);
-        self.lost.is_empty() && self.same_gateway && self.tables.iter().all(whole)
+        // A row that was removed may stand for one that is lost.
+        self.lost.is_empty() && self.same_gateway && !self.sifted && self.tables.iter().all(whole)
     }
 
     /// Notes a loss.

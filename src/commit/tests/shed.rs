@@ -31,6 +31,15 @@ impl Bench {
         step.answers[0].1.clone()
     }
 
+    /// Sends events until one is refused. The number after the last.
+    fn fill(&mut self, from: u64, priority: u8, length: usize) -> u64 {
+        let mut number = from;
+        while self.send(&format!("e-{number}"), priority, length) != Done::Full {
+            number += 1;
+        }
+        number
+    }
+
     fn waiting(&self) -> Vec<u64> {
         let pending = self.store.pending_after(None, 100).expect("readable");
         pending.iter().map(|pending| pending.id.seq.0).collect()
@@ -147,4 +156,63 @@ fn what_is_given_up_of_a_picture_stays_to_be_seen() {
         priority: 2,
     };
     assert_eq!(actions, [&shed]);
+}
+
+#[test]
+fn what_was_given_up_does_not_expire_by_a_clock_that_nobody_vouches_for() {
+    let mut bench = bench_with(200_000);
+    bench.committer = bench.committer.with_shedding();
+    let day = |number: i64| Timestamp::from_ms(number * 86_400_000);
+    bench.clock.set_wall(day(1), true);
+    for number in 0..4 {
+        bench.send(&format!("e-{number}"), 2, 40_000);
+    }
+    assert!(matches!(bench.send("new", 3, 40_000), Done::Stored(_)));
+    let gone = Seq(0);
+    for (certain, is_there) in [(false, true), (true, false)] {
+        bench.clock.set_wall(day(400), certain);
+        for _ in 0..10 {
+            bench.clock.advance(Duration::from_secs(10));
+            bench.step(Vec::new());
+        }
+        let found = bench.store.event(gone).expect("readable").is_some();
+        assert_eq!(found, is_there, "certain: {certain}");
+    }
+}
+
+#[test]
+fn the_lowest_priority_goes_first_however_far_back_it_is() {
+    let mut bench = bench_with(64 << 20);
+    bench.committer = bench.committer.with_shedding();
+    // One of them is given up, and others are known by then.
+    let mut number = bench.fill(0, 3, 180_000);
+    assert!(matches!(bench.send("first", 5, 180_000), Done::Stored(_)));
+    assert_eq!(bench.shed(), 1);
+    // Half are delivered and expire, since there is little room.
+    for seq in (50..number).map(Seq) {
+        bench.step(vec![settlement(seq, Change::Delivered)]);
+    }
+    for _ in 0..30 {
+        bench.clock.advance(Duration::from_secs(10));
+        bench.step(Vec::new());
+    }
+    // More come than are looked at in one step, and then one that matters less.
+    let small = (0..7_000).map(|number| {
+        let mut admission = admission(&format!("s-{number}"), b"x");
+        admission.event.priority = 3;
+        Work::Admit(Box::new(admission), 1)
+    });
+    bench.step(small.collect());
+    let lowest = match bench.send("lowest", 1, 300_000) {
+        Done::Stored(seq) => seq,
+        done => unreachable!("{done:?}"),
+    };
+    number = bench.fill(number, 3, 180_000);
+    let mut tries = 0;
+    while bench.send(&format!("last-{number}"), 5, 180_000) == Done::Full {
+        tries += 1;
+        assert!(tries < 10, "there is enough to give up");
+    }
+    assert_eq!(bench.shed(), 2);
+    assert!(!bench.store.has_body(lowest).expect("readable"));
 }
