@@ -1,14 +1,15 @@
-//! The changes: replay, discard, hold, release.
+//! The changes: replay, discard, hold, release, forget.
 
 use serde::de::DeserializeOwned;
 
 use super::event::{self, Delivery};
+use super::lists::heard_of;
 use super::names::Names;
 use super::query::{cursor, destination, read_cursor};
-use super::views::{Changed, DeliveryState, Held, Selection};
+use super::views::{Changed, DeliveryState, Forgotten, Held, Selection};
 use super::{Kind, Refusal, Request, Response, State};
 use crate::commit::{DestinationRef, Operation, Report, Target};
-use crate::event::{DestinationNo, Seq};
+use crate::event::{DestinationNo, Seq, printable};
 
 /// How many deliveries one operation changes at most: devices do not wait behind a huge
 /// transaction.
@@ -28,6 +29,7 @@ pub(super) fn answer(what: &str, request: &Request, state: &State) -> Result<Res
     let changed = match what {
         "replay" => replay(state, &read(&request.body)?)?,
         "discard" => discard(state, &read(&request.body)?)?,
+        "forget" => forget(state, &read(&request.body)?)?,
         hold => held(state, &read(&request.body)?, hold == "hold")?,
     };
     Ok(Response::json(200, &changed))
@@ -217,6 +219,20 @@ fn held(state: &State, body: &Held, held: bool) -> Result<Changed, Refusal> {
     changed.add(state.office.operate(operation)?);
     state.office.hold(&name, held)?;
     Ok(changed)
+}
+
+/// Forgets a device, so that nobody expects it any more.
+fn forget(state: &State, body: &Forgotten) -> Result<Changed, Refusal> {
+    let route = body.route.as_deref();
+    let done = heard_of(state)?.forget(route, &body.device);
+    if done == 0 {
+        let detail = format!("no device {} is known", printable(&body.device));
+        return Err(Refusal::new(Kind::NoDevice, detail));
+    }
+    Ok(Changed {
+        done,
+        ..Changed::default()
+    })
 }
 
 impl Changed {

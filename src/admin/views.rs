@@ -68,6 +68,9 @@ pub struct Status {
     /// Devices that were heard of since the daemon started; none if it does not run.
     #[serde(default)]
     pub devices: Option<u64>,
+    /// Devices that were expected and are silent; none if no daemon runs.
+    #[serde(default)]
+    pub silent: Option<u64>,
     /// All destinations that are configured or that something waits for, by number; all that the
     /// store knows if no daemon runs. What has no destination yet is under
     /// [`crate::admin::NO_DESTINATION`].
@@ -81,8 +84,10 @@ pub struct DeviceRow {
     pub route: String,
     /// Its id, or its address if it has none.
     pub device: String,
-    /// When it was heard of last.
-    pub last_seen: Time,
+    /// When it was heard of last; none: not since the daemon started, though it is expected.
+    pub last_seen: Option<Time>,
+    /// Whether it was expected and is silent.
+    pub silent: bool,
     /// Its events since the daemon started, repeated ones included.
     pub events: u64,
     /// Its heartbeats, polls and handshakes since then.
@@ -324,7 +329,18 @@ pub struct Held {
     pub destination: String,
 }
 
-/// Answer to `POST /api/replay|discard|hold|release`.
+/// Body of `POST /api/forget`.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Forgotten {
+    /// The id of a device, or its address if it has none.
+    pub device: String,
+    /// The route; none: all.
+    #[serde(default)]
+    pub route: Option<String>,
+}
+
+/// Answer to `POST /api/replay|discard|hold|release|forget`.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Changed {
     /// How many deliveries or quarantined events, or 1 for a destination.

@@ -8,8 +8,12 @@ use super::Notice;
 use crate::audit::{Action, Ending, Entry};
 use crate::clock::Reading;
 use crate::delivery::{DeliveryId, Progress};
+use crate::devices::Expected;
 use crate::event::{DestinationNo, Event, Lane, Seq, name};
 use crate::store::{Error, Pending, Tables};
+
+/// What the devices that are expected are kept under, among the store's own notes.
+pub const EXPECTED: &str = "expected";
 
 /// One wish of an operator, done in one transaction. For many deliveries the caller makes several
 /// of a few hundred each, so that devices do not wait.
@@ -26,6 +30,8 @@ pub enum Operation {
     Release(String),
     /// Make deliveries for events that had nowhere to go when they came.
     Assign(Vec<Assignment>),
+    /// Remember under [`EXPECTED`] who is expected to be heard of.
+    Expect(Expected),
 }
 
 /// What an operation is about.
@@ -112,6 +118,10 @@ impl<'a> Effects<'a> {
             }
             Operation::Release(name) => {
                 tables.remove_meta(&held_name(name))?;
+                report.done = 1;
+            }
+            Operation::Expect(names) => {
+                tables.put_meta(EXPECTED, names)?;
                 report.done = 1;
             }
             Operation::Assign(assignments) => {

@@ -10,5 +10,6 @@ mod idle;
 mod log;
 mod outage;
 mod room;
+mod silence;
 mod stop;
 mod verdicts;
