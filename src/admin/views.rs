@@ -220,6 +220,13 @@ pub struct EventView {
     pub head: EventHead,
     /// Whether the wall clock was known to be right when it was received.
     pub clock_certain: bool,
+    /// When it happened, in the sender's words.
+    pub event_time: Option<String>,
+    /// How far that is from when it was received, in milliseconds, if that is more than a day and
+    /// both are known: it was sent late, or the sender's clock is wrong.
+    pub event_time_off_ms: Option<u64>,
+    /// How many items it holds, if its route says what one is.
+    pub items: Option<u64>,
     /// The address it came from.
     pub peer: String,
     /// The method, spelt as sent.
