@@ -38,6 +38,7 @@ use serde::Serialize;
 
 mod alone;
 mod change;
+mod clear;
 pub mod client;
 mod event;
 mod find;

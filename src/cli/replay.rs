@@ -40,7 +40,7 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Error> {
         seq,
         all: args.all,
         destination: args.destination.clone(),
-        after: None,
+        ..Selection::default()
     };
     let changed = ask.change_all("replay", selection)?;
     if args.place.json {
