@@ -2,6 +2,7 @@
 
 use serde::de::DeserializeOwned;
 
+use super::backfill::backfill;
 use super::clear::clear;
 use super::event::{self, Delivery};
 use super::lists::heard_of;
@@ -41,6 +42,14 @@ fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Refusal> {
 }
 
 fn replay(state: &State, selection: &Selection) -> Result<Changed, Refusal> {
+    if selection.backfill {
+        return match (&selection.destination, selection.seq, selection.all) {
+            (Some(name), None, false) => backfill(state, name, selection.after.as_deref(), MOST),
+            _ => Err(Refusal::bad(
+                "say which: {\"backfill\": true, \"destination\": NAME}",
+            )),
+        };
+    }
     let to = selection
         .destination
         .as_deref()
@@ -99,6 +108,9 @@ fn replay_one(state: &State, seq: Seq, to: Option<DestinationRef>) -> Result<Cha
 
 /// Gives an event up: what waits of it, whatever it waits for.
 fn discard(state: &State, selection: &Selection) -> Result<Changed, Refusal> {
+    if selection.backfill {
+        return Err(Refusal::bad("backfill is for a replay, not for a discard"));
+    }
     if let (None, false, Some(name)) = (selection.seq, selection.all, &selection.destination) {
         return clear(state, name, selection, MOST);
     }

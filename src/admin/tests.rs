@@ -459,6 +459,18 @@ const CANNOT: &[(&str, &str, &str, Kind)] = &[
     ),
     (
         "POST",
+        "/api/replay",
+        "{\"backfill\":true,\"seq\":1}",
+        Kind::BadRequest,
+    ),
+    (
+        "POST",
+        "/api/replay",
+        "{\"backfill\":true,\"destination\":\"crm\"}",
+        Kind::Conflict,
+    ),
+    (
+        "POST",
         "/api/forget",
         "{\"device\":\"cam-7\"}",
         Kind::Unavailable,

@@ -327,6 +327,9 @@ pub struct Selection {
     /// Make the deliveries to this destination instead (discard of all of a destination only).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub move_to: Option<String>,
+    /// Make deliveries to `destination` of what was stored before it was there (replay only).
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub backfill: bool,
     /// Where an earlier answer to the same selection stopped: its [`Changed::next`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub after: Option<String>,

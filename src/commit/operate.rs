@@ -27,6 +27,8 @@ pub enum Operation {
     /// Give these up and make deliveries to another destination instead, unless it has had them or
     /// has them waiting. They keep their keys and their places in their lanes.
     Move(Vec<Target>, DestinationRef),
+    /// Make deliveries of these to a destination, unless it has had them or has them waiting.
+    Backfill(Vec<Seq>, DestinationRef),
     /// Send nothing to this destination until it is released, over restarts too.
     Hold(String),
     /// Undo [`Operation::Hold`].
@@ -119,6 +121,12 @@ impl<'a> Effects<'a> {
                 for target in targets {
                     let moved = self.move_to(tables, target, to);
                     report.add(whole(moved, target.seq)?);
+                }
+            }
+            Operation::Backfill(seqs, to) => {
+                for seq in seqs {
+                    let filled = self.backfill(tables, *seq, to);
+                    report.done += u64::from(filled?);
                 }
             }
             Operation::Hold(name) => {
@@ -226,19 +234,36 @@ impl<'a> Effects<'a> {
     ) -> Result<Result<(), String>, Error> {
         let seq = target.seq;
         let discarded = self.discard(tables, target)?;
-        let Some(event) = tables.event(seq)? else {
-            return Ok(discarded);
+        if discarded.is_ok() {
+            self.backfill(tables, seq, to)?;
+        }
+        Ok(discarded)
+    }
+
+    /// Whether a delivery was made. What is damaged, was never to be delivered or has no body any
+    /// more is left alone.
+    fn backfill(
+        &mut self,
+        tables: &mut Tables<'_>,
+        seq: Seq,
+        to: &DestinationRef,
+    ) -> Result<bool, Error> {
+        let event = match tables.event(seq) {
+            Err(Error::Corrupt { .. }) | Ok(None) => return Ok(false),
+            other => other?.expect("none was ruled out"),
         };
         let Some(lane) = event.to.first().map(|address| address.lane) else {
-            return Ok(discarded);
+            return Ok(false);
         };
         let has_it = pending_as(tables, &event, seq, to.number)?.is_some()
             || tables.dead_letter(to.number, seq)?.is_some()
             || Ending::of(&to.name, &tables.trail(seq)?).is_some();
-        if discarded.is_ok() && !has_it {
-            self.deliver(tables, event.name(seq), lane, seq, to)?;
+        let has_expired = 0 < event.kept && !tables.has_body(seq)?;
+        if has_it || has_expired {
+            return Ok(false);
         }
-        Ok(discarded)
+        self.deliver(tables, event.name(seq), lane, seq, to)?;
+        Ok(true)
     }
 
     /// Makes a delivery.

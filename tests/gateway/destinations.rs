@@ -98,3 +98,47 @@ fn what_waits_for_a_removed_destination_can_be_given_up() {
     assert_eq!(state, "discarded");
     assert_eq!(upstream.received().len(), before);
 }
+
+#[test]
+fn a_new_destination_gets_what_was_stored_before_it_was_there_if_an_operator_says_so() {
+    let upstream = Upstream::well();
+    let site = Site::new(&upstream, Plan::default());
+    let gateway = site.start();
+    let mut device = gateway.connect();
+    for id in ["e-1", "e-2", "e-3"] {
+        device.deliver("cam-7", id);
+    }
+    gateway.log.wait_for("[event e-3] delivered to cloud");
+    gateway.stop();
+    let added = Upstream::well();
+    let config = std::fs::read_to_string(site.config()).expect("it was written");
+    let config = config.replace("to = [\"cloud\"]", "to = [\"cloud\", \"crm\"]");
+    let crm = format!(
+        "[[destination]]\nname = \"crm\"\nurl = \"{}\"\n",
+        added.url()
+    );
+    std::fs::write(site.config(), format!("{config}{crm}")).expect("there is room");
+    let gateway = site.start();
+    let mut device = gateway.connect();
+    device.deliver("cam-7", "e-4");
+    gateway.log.wait_for("[event e-4] delivered to crm");
+    assert_eq!(added.names(), ["e-4"]);
+    let filled = site.succeed(&["replay", "--backfill", "crm"]);
+    assert_eq!(filled, b"3 deliveries are to be made\n");
+    added.wait_for(4);
+    site.wait_until_empty();
+    assert_eq!(added.names(), ["e-4", "e-1", "e-2", "e-3"]);
+    assert_eq!(upstream.names(), ["e-1", "e-2", "e-3", "e-4"]);
+    let keys = |upstream: &Upstream| {
+        let mut keys: Vec<String> = upstream
+            .received()
+            .iter()
+            .map(|one| one.key().to_owned())
+            .collect();
+        keys.sort();
+        keys
+    };
+    assert_eq!(keys(&added), keys(&upstream));
+    let nothing = site.succeed(&["replay", "--backfill", "crm"]);
+    assert!(nothing.starts_with(b"there is nothing"), "{nothing:?}");
+}
