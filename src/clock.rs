@@ -127,6 +127,22 @@ pub struct Reading {
     pub uptime_ms: u64,
 }
 
+impl Reading {
+    /// How long after `earlier` this is, as far as that is known: by the machine's uptime if both
+    /// are of one boot, else by the wall clock if it was right both times and did not go back.
+    #[must_use]
+    pub fn since(self, earlier: Self, same_boot: bool) -> Option<Duration> {
+        if same_boot {
+            let ms = self.uptime_ms.checked_sub(earlier.uptime_ms)?;
+            return Some(Duration::from_millis(ms));
+        }
+        let ms = self.wall.0.checked_sub(earlier.wall.0)?;
+        let known = self.certain && earlier.certain;
+        let ms = u64::try_from(ms).ok().filter(|_| known)?;
+        Some(Duration::from_millis(ms))
+    }
+}
+
 /// A source of time. Simulations have their own.
 pub trait Clock: Send + Sync {
     /// Now, on the monotonic clock.
@@ -266,6 +282,30 @@ mod tests {
         let hours = |hours: u64| Duration::from_secs(3_600 * hours);
         assert_eq!(time.date_time(true, hours(7)), "1994-11-06 15:49:37");
         assert_eq!(time.date_time(false, hours(9)), "1994-11-05 23:49:37");
+    }
+
+    #[test]
+    fn how_long_ago_is_known_within_a_boot_or_by_a_clock_that_was_right() {
+        let reading = |wall, certain, uptime_ms| Reading {
+            wall: Timestamp(wall),
+            certain,
+            uptime_ms,
+        };
+        let earlier = reading(5_000, true, 100);
+        let rows = [
+            (reading(9_000, false, 350), true, Some(250)),
+            (reading(4_000, true, 350), true, Some(250)),
+            (reading(9_000, true, 50), true, None),
+            (reading(9_000, true, 50), false, Some(4_000)),
+            (reading(9_000, false, 350), false, None),
+            (reading(4_999, true, 350), false, None),
+        ];
+        for (later, same_boot, ms) in rows {
+            let expected = ms.map(Duration::from_millis);
+            assert_eq!(later.since(earlier, same_boot), expected, "{later:?}");
+        }
+        let unsure = reading(5_000, false, 100);
+        assert_eq!(reading(9_000, true, 50).since(unsure, false), None);
     }
 
     #[test]

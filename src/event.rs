@@ -211,10 +211,10 @@ impl Lane {
 
 /// 64 bits of SHA-256 over `parts`, each ended by a zero byte. Stable for ever: it is stored.
 #[must_use]
-pub fn short_hash(parts: &[&str]) -> u64 {
+pub fn short_hash<T: AsRef<[u8]>>(parts: &[T]) -> u64 {
     let mut hasher = Hasher::default();
     for part in parts {
-        hasher.update(part.as_bytes());
+        hasher.update(part.as_ref());
         hasher.update(&[0]);
     }
     let digest = hasher.finish();

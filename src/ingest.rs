@@ -18,7 +18,7 @@ use std::sync::Arc;
 use log::warn;
 
 use crate::clock::{Moment, Reading};
-use crate::commit::{Admission, DedupKey, HELD};
+use crate::commit::{Admission, DedupKey, Done, HELD};
 use crate::devices::{Devices, Heard};
 use crate::event::{
     Address, DestinationNo, Digest, Event, Lane, Quarantine, Request, USUAL_PRIORITY,
@@ -35,7 +35,7 @@ mod lost;
 pub use answers::{Promise, answer};
 pub use lost::Lost;
 
-use allowance::{Allowance, Keep};
+use allowance::{Allowance, Keep, Paid};
 use answers::{Words, says, speak};
 use lost::OnlyOnce;
 
@@ -106,7 +106,7 @@ impl Intake {
             identity.quarantine = Some(Quarantine::TooLong);
         }
         let case = case.map(|(_, case)| case);
-        let promise = self.promise(&request, route, case, &identity, received, now);
+        let mut promise = self.promise(&request, route, case, &identity, received, now);
         let mut admission = self.admission(request, route, identity, received);
         if let Some(quarantine) = &admission.event.quarantine {
             match self.keep(&admission, now) {
@@ -114,8 +114,20 @@ impl Intake {
                 Keep::Head => admission.forget_body(),
                 Keep::Nothing => return Admitted::Answer(promise.rejection(quarantine)),
             }
+            promise.paid = Some(Paid {
+                sender: admission.event.peer.ip(),
+                bytes: footprint(&admission.event, &admission.body),
+            });
         }
         Admitted::Event(Box::new(admission), promise)
+    }
+
+    /// Hears how the store has dealt with an event, as [`answer`] does. What is not stored, or was
+    /// before, costs its sender nothing.
+    pub fn hear(&self, promise: &Promise, done: Option<&Done>, now: Moment) {
+        if let (Some(paid), None | Some(Done::Full | Done::Duplicate(_))) = (promise.paid, done) {
+            self.allowance.give_back(paid, now);
+        }
     }
 
     /// Counts what is not an event, and says what its sender hears.
@@ -159,6 +171,7 @@ impl Intake {
             accepted: None,
             rejected: None,
             only_once: None,
+            paid: None,
         };
         let Some(route) = route else {
             return promise;
@@ -223,12 +236,20 @@ impl Intake {
             None => (request.body.len() as u64, Digest::of(&request.body)),
         };
         let body = request.body;
-        let (mut key, mut to) = (None, Vec::new());
+        let (mut key, mut within, mut to) = (None, None, Vec::new());
+        let (method, target) = (&request.method, &request.target);
         if let (Some(route), None) = (route, &quarantine) {
             let sender = sender(device.as_deref(), request.peer.ip());
-            let id = event_id.as_deref();
-            key = id.map(|id| DedupKey::new(&route.name, &sender, id));
+            let of_content = || DedupKey::of_content(&route.name, &sender, method, target, &digest);
+            if let Some(id) = &event_id {
+                key = Some(DedupKey::new(&route.name, &sender, id));
+            } else if let (Some(window), false) = (route.same_content, body.is_empty()) {
+                (key, within) = (Some(of_content()), Some(window));
+            }
             to = self.addresses(route, route.lane(&sender));
+        } else {
+            let peer = request.peer.ip().to_string();
+            key = Some(DedupKey::of_content("", &peer, method, target, &digest));
         }
         let event = Event {
             event_id,
@@ -250,7 +271,12 @@ impl Intake {
             to,
             priority: route.map_or(USUAL_PRIORITY, |route| route.priority),
         };
-        Admission { event, body, key }
+        Admission {
+            event,
+            body,
+            key,
+            within,
+        }
     }
 
     /// Where an event of `route` goes. Without a destination it waits under [`HELD`].

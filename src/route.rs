@@ -56,6 +56,9 @@ pub struct Route {
     pub retries: Retries,
     /// How often each of its devices is expected to be heard of; none: it may be silent.
     pub expect_every: Option<Duration>,
+    /// How long after an event without an id the same bytes of the same sender are a duplicate of
+    /// it; none: they are another event.
+    pub same_content: Option<Duration>,
     /// What bodies must be like to be sent on; none: like anything.
     pub schema: Option<Schema>,
     /// The names of the destinations it leads to; none: its events are held.
@@ -81,6 +84,7 @@ impl Route {
             answers: Answers::default(),
             retries: Retries::default(),
             expect_every: None,
+            same_content: None,
             schema: None,
             to: Vec::new(),
         }

@@ -45,6 +45,7 @@ impl Gateway {
                 event: odd,
                 body: b"{\"nope\":1}".to_vec(),
                 key: None,
+                within: None,
             };
             let work = vec![
                 admit("e-1", "cam-7", b"{\"deviceId\":\"cam-7\"}"),
@@ -151,6 +152,7 @@ fn admit(id: &str, device: &str, body: &[u8]) -> Work<()> {
         event: event(Some(id), device, body),
         body: body.to_vec(),
         key: Some(DedupKey::new("door", device, id)),
+        within: None,
     };
     Work::Admit(Box::new(admission), ())
 }

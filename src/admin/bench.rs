@@ -148,7 +148,12 @@ impl Bench {
         let key = event.event_id.as_deref().filter(|_| known);
         let key = key.map(|id| DedupKey::new("door", event.device.as_deref().unwrap_or("-"), id));
         let body = body();
-        let admission = Box::new(Admission { event, body, key });
+        let admission = Box::new(Admission {
+            event,
+            body,
+            key,
+            within: None,
+        });
         match self.desk.step(vec![Work::Admit(admission, ())])[..] {
             [Done::Stored(seq)] => seq,
             ref other => unreachable!("a new event is stored: {other:?}"),
@@ -169,7 +174,15 @@ impl Bench {
                 );
                 let body = body();
                 let key = None;
-                Work::Admit(Box::new(Admission { event, body, key }), ())
+                Work::Admit(
+                    Box::new(Admission {
+                        event,
+                        body,
+                        key,
+                        within: None,
+                    }),
+                    (),
+                )
             });
             let stored = self.desk.step(work.collect()).into_iter();
             seqs.extend(stored.map(|done| match done {

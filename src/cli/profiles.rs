@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::Error;
 use super::text::{Table, json, safe};
+use crate::audit::Pause;
 use crate::config::profiles::Profile;
 use crate::config::{DEFAULT_PATH, Profiles};
 
@@ -43,6 +44,7 @@ struct View<'a> {
     rejected: Option<String>,
     cases: Vec<String>,
     options: Vec<String>,
+    same_content: Option<String>,
     retries: String,
     retries_note: &'a str,
 }
@@ -102,6 +104,10 @@ fn view(profile: &Profile) -> View<'_> {
         rejected: wording(&answers.rejected),
         cases: answers.cases.iter().map(case).collect(),
         options: answers.options.iter().map(option).collect(),
+        same_content: route.same_content.map(|within| {
+            let within = Pause(within);
+            format!("the same bytes within {within} are a duplicate")
+        }),
         retries: route.retries.to_string(),
         retries_note: &profile.retries_note,
     }
@@ -135,6 +141,7 @@ fn explain(profile: &Profile) -> String {
         ("rejected", view.rejected.into_iter().collect()),
         ("cases", view.cases),
         ("options", view.options),
+        ("dedup", view.same_content.into_iter().collect()),
         ("retries", vec![retries]),
     ];
     for (label, values) in rows {
@@ -193,6 +200,7 @@ mod tests {
             "\nanswer      200 text/plain: computed (zkteco-upload)\n",
             "\n            poll: GET, path:* = \"*ping*\" -> 200 text/plain: OK\n",
             "\n            TransFlag=TransData AttLog\\u{9}OpLog\n",
+            "\ndedup       the same bytes within 10.0 min are a duplicate\n",
             "\nretries     until-answered: every ErrorDelay seconds, no limit stated\n",
         ];
         for line in lines {

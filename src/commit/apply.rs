@@ -12,7 +12,9 @@ pub(super) fn admit(
     seq: Seq,
     admission: &Admission,
 ) -> Result<Vec<Pending>, Error> {
-    let Admission { event, body, key } = admission;
+    let Admission {
+        event, body, key, ..
+    } = admission;
     let given = tables.put_event(event, body)?;
     assert_eq!(
         given, seq,
@@ -21,7 +23,9 @@ pub(super) fn admit(
     for entry in Entry::of_arrival(event) {
         tables.counters.totals.count(&entry.action);
     }
-    if let Some(key) = key {
+    if let Some(key) = key
+        && event.quarantine.is_none()
+    {
         tables.put_recent(seq, &Recent::encode(*key, &event.digest), WINDOW as u64)?;
     }
     let mut pending = Vec::with_capacity(event.to.len());

@@ -60,6 +60,10 @@ const IDLE: Duration = Duration::from_secs(1);
 /// How many events can be recognised when they come again.
 pub const WINDOW: usize = 100_000;
 
+/// How many requests in quarantine can be recognised when they come again. Their own window, so
+/// that strangers do not make known events be forgotten; in memory only.
+const STRANGE_WINDOW: usize = 1_000;
+
 /// The share of the quota that new events may not fill, so that settlements and deletes always
 /// have room: one tenth.
 const RESERVE: u64 = 10;
@@ -99,6 +103,8 @@ pub struct Admission {
     pub body: Vec<u8>,
     /// What it is recognised by when it comes again; none: never.
     pub key: Option<DedupKey>,
+    /// How long after the first the same is a duplicate; none: as long as it is remembered.
+    pub within: Option<Duration>,
 }
 
 impl Admission {
@@ -199,6 +205,8 @@ pub struct Committer {
     clock: Arc<dyn Clock>,
     max_bytes: u64,
     recent: Recent,
+    /// The same of what went to quarantine.
+    strange: Recent,
     repeats: Repeats,
     pruner: Pruner,
     gate: Gate,
@@ -233,6 +241,7 @@ impl Committer {
             clock,
             max_bytes,
             recent,
+            strange: Recent::new(STRANGE_WINDOW),
             repeats: Repeats::default(),
             gate: Gate::default(),
             shedder: None,
@@ -348,7 +357,7 @@ impl Committer {
         plan: &mut Plan<T>,
     ) -> Result<Done, store::Error> {
         if let Some(key) = admission.key {
-            match self.recent.find(key, &admission.event.digest) {
+            match self.find(key, &admission, plan)? {
                 Known::New => {}
                 Known::Revision(seq) => admission.event.revision_of = Some(seq),
                 Known::Duplicate(seq) => {
@@ -374,10 +383,50 @@ impl Committer {
         let seq = Seq(self.next_seq);
         self.next_seq += 1;
         if let Some(key) = admission.key {
-            self.recent.insert(key, &admission.event.digest, seq);
+            let strange = admission.event.quarantine.is_some();
+            let window = if strange {
+                &mut self.strange
+            } else {
+                &mut self.recent
+            };
+            window.insert(key, &admission.event.digest, seq);
         }
         plan.admissions.push((seq, admission));
         Ok(Done::Stored(seq))
+    }
+
+    /// What is known of an event that was just received.
+    fn find<T>(
+        &self,
+        key: DedupKey,
+        admission: &Admission,
+        plan: &Plan<T>,
+    ) -> Result<Known, store::Error> {
+        let event = &admission.event;
+        let strange = event.quarantine.is_some();
+        let window = if strange { &self.strange } else { &self.recent };
+        let known = window.find(key, &event.digest);
+        let (Known::Duplicate(seq), Some(within)) = (known, admission.within) else {
+            return Ok(known);
+        };
+        let age = |first: &Event| {
+            event
+                .received
+                .since(first.received, event.boot == first.boot)
+        };
+        let planned = plan.admissions.iter().find(|(planned, _)| *planned == seq);
+        let age = if let Some((_, first)) = planned {
+            age(&first.event)
+        } else {
+            match self.store.event(seq) {
+                // What cannot be read does not show that this is the same.
+                Err(store::Error::Corrupt { .. }) => None,
+                first => first?.as_ref().and_then(age),
+            }
+        };
+        // When in doubt they are two.
+        let is_same = age.is_some_and(|age| age <= within);
+        Ok(if is_same { known } else { Known::New })
     }
 
     /// Chooses what is given up for `wanted` bytes of an event of `priority`; whether there is

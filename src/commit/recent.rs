@@ -34,6 +34,21 @@ impl DedupKey {
         }
     }
 
+    /// The key of a request that is recognised by its bytes: its method, its target and its body.
+    #[must_use]
+    pub fn of_content(
+        route: &str,
+        sender: &str,
+        method: &str,
+        target: &[u8],
+        body: &Digest,
+    ) -> Self {
+        Self {
+            id: short_hash(&[&body.0[..], method.as_bytes(), target]),
+            place: short_hash(&["", route, sender]),
+        }
+    }
+
     /// The part of a key that comes from the event id.
     #[must_use]
     pub fn id_hash(event_id: &str) -> u64 {

@@ -1,5 +1,6 @@
 //! The committer's promises, on a real store in a folder of its own.
 
+mod repeats;
 mod room;
 mod shed;
 
@@ -119,6 +120,7 @@ fn admission(event_id: &str, body: &[u8]) -> Admission {
         event,
         body: body.to_vec(),
         key: Some(DedupKey::new("door", "cam-7", event_id)),
+        within: None,
     }
 }
 
@@ -326,7 +328,6 @@ fn quarantine_holds_an_event_without_deliveries_until_it_is_discarded() {
     let mut odd = admission("e-1", b"x");
     odd.event.quarantine = Some(Quarantine::NoRoute);
     odd.event.to.clear();
-    odd.key = None;
     bench.step(vec![Work::Admit(Box::new(odd), 1)]);
     assert_eq!(
         bench.store.quarantined_after(None, 10).expect("readable"),

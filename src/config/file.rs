@@ -100,6 +100,8 @@ pub(super) struct RouteTable {
     pub(super) rejected: Option<Spanned<AnswerTable>>,
     pub(super) case: Option<Vec<Spanned<CaseTable>>>,
     pub(super) options: BTreeMap<Spanned<String>, Figure>,
+    pub(super) dedup: Option<DedupWord>,
+    pub(super) dedup_window: Option<Spanned<Figure>>,
     pub(super) expect_every: Option<Spanned<Figure>>,
     pub(super) schema: Option<Spanned<String>>,
     pub(super) to: Vec<Spanned<String>>,
@@ -153,6 +155,14 @@ pub(super) struct ProfileFile {
     pub(super) retries_note: String,
     #[serde(default)]
     pub(super) route: RouteTable,
+}
+
+/// `dedup = "…"`
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum DedupWord {
+    Content,
+    Off,
 }
 
 /// What can stand in `require`.

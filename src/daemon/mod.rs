@@ -145,7 +145,7 @@ impl Gateway {
         let routes = Routes::new(config.routes.clone())?;
         let intake = Arc::new(Intake::new(routes, numbers, boot));
         let devices = intake.devices();
-        let reception = Reception::new(answers.clone(), notices, devices, clock);
+        let reception = Reception::new(answers.clone(), notices, &intake, clock);
         reception.commit(committer, to_commit, Arc::clone(clock), crew)?;
         let wires = Wires {
             notices: to_heed,

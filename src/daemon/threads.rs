@@ -10,7 +10,6 @@ use super::crew::Crew;
 use crate::clock::Clock;
 use crate::commit::{Committer, Done, Ear, Notice, Report, Work, run};
 use crate::deliver::{Parcel, Worker};
-use crate::devices::Devices;
 use crate::dispatch::{Concluded, Job};
 use crate::event::Request;
 use crate::fault;
@@ -83,6 +82,8 @@ pub(super) struct Reception {
     answers: Answers,
     /// To the dispatcher.
     notices: Sender<Vec<Notice>>,
+    /// What was read of them.
+    intake: Arc<Intake>,
     /// Notices what refusals cost.
     lost: Lost,
     /// When they were made.
@@ -90,17 +91,18 @@ pub(super) struct Reception {
 }
 
 impl Reception {
-    /// Answers go to `answers`, notices to `notices`. What is lost is counted at `devices`.
+    /// Answers go to `answers`, notices to `notices`, and what was admitted came from `intake`.
     pub(super) fn new(
         answers: Answers,
         notices: Sender<Vec<Notice>>,
-        devices: &Arc<Devices>,
+        intake: &Arc<Intake>,
         clock: &Arc<dyn Clock>,
     ) -> Self {
         Self {
+            intake: Arc::clone(intake),
             answers,
             notices,
-            lost: Lost::new(Arc::clone(devices)),
+            lost: Lost::new(Arc::clone(intake.devices())),
             clock: Arc::clone(clock),
         }
     }
@@ -129,6 +131,7 @@ impl Ear<Waiter> for Reception {
                     if done == Some(Done::Full) {
                         warn!("[store] full: an event was refused, its sender will come again");
                     }
+                    self.intake.hear(&promise, done.as_ref(), now);
                     self.lost.hear(&promise, done.as_ref(), now);
                     to_devices.push((ticket, ingest::answer(&promise, done.as_ref())));
                 }

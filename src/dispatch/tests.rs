@@ -215,6 +215,7 @@ fn admission(lane: Lane) -> Admission {
         event,
         body: Vec::new(),
         key: None,
+        within: None,
     }
 }
 

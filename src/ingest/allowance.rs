@@ -37,6 +37,15 @@ pub(super) enum Keep {
     Nothing,
 }
 
+/// What was taken of whose allowance.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Paid {
+    /// Whose.
+    pub(super) sender: IpAddr,
+    /// How much.
+    pub(super) bytes: u64,
+}
+
 /// The allowances of all addresses.
 #[derive(Debug, Default)]
 pub(super) struct Allowance {
@@ -79,6 +88,15 @@ impl Allowance {
         of.insert(sender, Left { bytes, at: now });
         keep
     }
+
+    /// Gives back what was taken for an event that was not stored after all.
+    pub(super) fn give_back(&self, paid: Paid, now: Moment) {
+        let mut of = self.of.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(left) = of.get_mut(&paid.sender) {
+            let bytes = left.at(now).saturating_add(paid.bytes).min(MOST_BYTES);
+            *left = Left { bytes, at: now };
+        }
+    }
 }
 
 #[cfg(test)]
@@ -108,6 +126,24 @@ mod tests {
         assert_eq!(take(2, 0), Keep::Whole);
         assert_eq!(take(1, 12), Keep::Whole);
         assert_eq!(take(1, 100), Keep::Whole);
+    }
+
+    #[test]
+    fn what_was_not_stored_costs_nothing() {
+        let allowance = Allowance::default();
+        let give_back = |who, bytes| {
+            let sender = sender(who);
+            allowance.give_back(Paid { sender, bytes }, Moment::START);
+        };
+        for number in 0..100 {
+            let keep = allowance.take(sender(1), MIB, MIB / 2, Moment::START);
+            assert_eq!(keep, Keep::Whole, "{number}");
+            give_back(1, MIB);
+        }
+        give_back(2, MIB);
+        give_back(1, u64::MAX);
+        let most = |_: &i32| allowance.take(sender(1), MIB, MIB, Moment::START) == Keep::Whole;
+        assert_eq!((0..100).take_while(most).count(), 12);
     }
 
     #[test]

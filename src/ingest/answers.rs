@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::allowance::Paid;
 use super::lost::OnlyOnce;
 use crate::commit::Done;
 use crate::event::{Quarantine, name};
@@ -21,6 +22,8 @@ pub struct Promise {
     pub(super) rejected: Option<Box<Said>>,
     /// Set if its sender does not send it again.
     pub(super) only_once: Option<Box<OnlyOnce>>,
+    /// What it costs of what is kept of its sender in quarantine.
+    pub(super) paid: Option<Paid>,
 }
 
 impl Promise {

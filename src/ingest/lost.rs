@@ -102,6 +102,7 @@ mod tests {
             accepted: None,
             rejected: None,
             only_once: only_once.map(Box::new),
+            paid: None,
         };
         let again = promise(None);
         let once = promise(Some(OnlyOnce {

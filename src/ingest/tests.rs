@@ -2,6 +2,8 @@
 
 mod samples;
 
+use std::time::Duration;
+
 use super::*;
 use crate::commit::Done;
 use crate::event::{Oversize, Seq};
@@ -130,9 +132,10 @@ fn what_cannot_be_delivered_is_received_all_the_same() {
     for (path, body, reason) in rows {
         let (admission, promise) = admit(request("POST", path, body));
         assert_eq!(admission.body, body, "{path}");
-        assert_eq!(
-            (admission.key, admission.event.to.len()),
-            (None, 0),
+        assert_eq!(admission.event.to, [], "{path}");
+        // Recognised by its bytes, so that a storm of it costs one event.
+        assert!(
+            admission.key.is_some() && admission.within.is_none(),
             "{path}"
         );
         assert!(admission.event.quarantine.is_some(), "{path}");
@@ -156,6 +159,42 @@ fn a_route_for_testers_says_so_by_its_status() {
     assert_eq!(heard(&promise, Some(&Done::Stored(Seq(4)))).0, 413);
     assert_eq!((admission.event.length, admission.event.kept), (99, 2));
     assert_eq!(admission.event.digest, Digest::of(b"all of it"));
+}
+
+#[test]
+fn without_an_id_an_event_is_recognised_by_its_bytes_only_if_its_route_says_so() {
+    let window = Duration::from_secs(60);
+    let mut line = Route::new("line", Pattern::parse("/line/{device}").expect("a path"));
+    line.event_id = vec![Selector::parse("json:/eventId").expect("a selector")];
+    line.device = vec![Selector::parse("path:device").expect("a selector")];
+    line.same_content = Some(window);
+    let routes = Routes::new(vec![line]).expect("one path");
+    let intake = Intake::new(routes, BTreeMap::new(), 3);
+    let key = |method: &str, target: &str, body: &[u8]| {
+        let request = request(method, target, body);
+        let admitted = admitted(&intake, request, Reading::default());
+        let (admission, _) = admitted.unwrap_or_else(|answer| unreachable!("{answer:?}"));
+        (admission.key, admission.within)
+    };
+    let first = key("POST", "/line/a", b"x");
+    assert_eq!(first.1, Some(window));
+    assert_eq!(key("POST", "/line/a", b"x"), first);
+    let others = [
+        key("PUT", "/line/a", b"x"),
+        key("POST", "/line/b", b"x"),
+        key("POST", "/line/a", b"y"),
+        key("POST", "/line/a?x", b"x"),
+    ];
+    for other in others {
+        assert_ne!(other.0, first.0);
+    }
+    // Nothing to tell two of them apart by: a door that opens twice.
+    assert_eq!(key("GET", "/line/a?open", b""), (None, None));
+    let known = DedupKey::new("line", "a", "7");
+    assert_eq!(
+        key("POST", "/line/a", b"{\"eventId\":7}"),
+        (Some(known), None)
+    );
 }
 
 #[test]

@@ -13,4 +13,5 @@ mod outage;
 mod room;
 mod silence;
 mod stop;
+mod storm;
 mod verdicts;

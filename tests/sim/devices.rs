@@ -37,6 +37,11 @@ impl Message {
         self.is_odd && ALLOWANCE_BYTES <= self.tries * self.request.body.len() as u64
     }
 
+    /// Whether it is recognised by an id.
+    pub(crate) fn has_id(&self) -> bool {
+        self.event_id.is_some() && !self.is_odd
+    }
+
     /// Whether the upstream can't read it.
     pub(crate) fn is_poison(&self) -> bool {
         poison(&self.request.body).is_some()

@@ -15,6 +15,7 @@ use gatepost::health::BREAKER;
 use crate::sim::devices::{Message, MessageNo};
 use crate::sim::network::Request;
 use crate::sim::process::Told;
+use crate::sim::repeats::Repeats;
 use crate::sim::settings::priority;
 
 /// What is known of one event on its way to one destination.
@@ -74,6 +75,7 @@ pub(crate) struct Ledger {
     key_of: BTreeMap<Seq, Vec<u8>>,
     /// The last event of each lane whose first delivery was not a replay.
     last: BTreeMap<(DestinationNo, String), Seq>,
+    repeats: Repeats,
     /// Dead letters in a row, with nothing delivered between.
     refused: BTreeMap<DestinationNo, BTreeSet<Seq>>,
     /// How many attempts got an answer from each destination, in this process.
@@ -111,7 +113,7 @@ impl Ledger {
             before.is_none_or(|before| before == number),
             "seq {seq} was message {before:?} and is message {number} now"
         );
-        if message.event_id.is_some() && !message.is_odd {
+        if message.has_id() {
             let first = *self.known.entry(number).or_insert(seq);
             assert_eq!(first, seq, "message {number} is stored twice");
         }
@@ -168,11 +170,22 @@ impl Ledger {
             }
             match told {
                 Told::Device(number, _, Some(Done::Stored(seq))) => {
-                    self.stored(*seq, *number, &sent[*number]);
+                    let message = &sent[*number];
+                    self.stored(*seq, *number, message);
+                    if !message.has_id() {
+                        self.repeats.stored(*seq, *number, message, now);
+                    }
                 }
                 Told::Device(number, _, Some(Done::Duplicate(seq))) => {
-                    let first = self.known.get(number);
-                    assert_eq!(first, Some(seq), "message {number} repeats another");
+                    let message = &sent[*number];
+                    if message.has_id() {
+                        let first = self.known.get(number);
+                        assert_eq!(first, Some(seq), "message {number} repeats another");
+                    } else {
+                        let first = self.events.get(seq);
+                        assert_eq!(first, Some(number), "message {number} repeats another");
+                        self.repeats.repeated(*seq, *number, message, now);
+                    }
                 }
                 Told::Device(..) => {}
                 Told::Operator(operation, report) => self.operated(operation, report, now),
@@ -361,6 +374,7 @@ impl Ledger {
     /// A process starts, and nothing may go to what was held before.
     pub(crate) fn process_started(&mut self) {
         self.frozen = self.held.clone();
+        self.repeats.begin();
     }
 
     /// The process is gone. `orderly`: what it had settled is on disk.

@@ -18,6 +18,7 @@ pub(crate) mod ledger;
 pub(crate) mod network;
 pub(crate) mod operators;
 pub(crate) mod process;
+pub(crate) mod repeats;
 pub(crate) mod settings;
 pub(crate) mod story;
 pub(crate) mod time;

@@ -42,6 +42,8 @@ path = "/line"
 event_id = ["json:/eventId"]
 device = ["json:/deviceId"]
 order = "route"
+dedup = "content"
+dedup_window = "40s"
 to = ["archive"]
 
 [[route]]
@@ -88,6 +90,11 @@ pub(crate) fn draw(rng: &mut Rng) -> Config {
         };
     }
     config
+}
+
+/// How long after a message without an id the same is a duplicate of it; none: never.
+pub(crate) fn same_content(route: Option<&str>) -> Option<Duration> {
+    (route == Some("line")).then_some(Duration::from_secs(40))
 }
 
 /// How much the events of a route matter.

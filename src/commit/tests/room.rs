@@ -80,6 +80,7 @@ impl Bench {
             event,
             body: body.to_vec(),
             key: Some(DedupKey::new("door", "cam-7", id)),
+            within: None,
         };
         let work = vec![Work::Admit(Box::new(admission), ())];
         let step = self.committer.step(work).expect("the store works");

@@ -6,7 +6,7 @@ use std::time::Duration;
 use toml::Spanned;
 
 use super::Check;
-use crate::config::file::{OrderWord, Required, RouteTable, StatusWord};
+use crate::config::file::{DedupWord, OrderWord, Required, RouteTable, StatusWord};
 use crate::config::profiles::{Profile, Profiles};
 use crate::config::{Destination, default_route};
 use crate::route::{Order, Pattern, Require, Route, Status};
@@ -19,6 +19,13 @@ const DEVICE_HOLE: &str = "path:device";
 /// The least that a device can be expected to be heard of every so often. Shorter than that is
 /// one lost packet.
 const LEAST_EXPECTED: Duration = Duration::from_secs(10);
+
+/// For how long the same bytes are the same event: the slowest sender that is known to send until
+/// it hears what it waits for comes again after 5 minutes (`ErrorDelay` of a `ZKTeco` terminal).
+const USUAL_WINDOW: Duration = Duration::from_secs(10 * 60);
+
+/// The most that the same bytes can be the same event.
+const LONGEST_WINDOW: Duration = Duration::from_secs(24 * 60 * 60);
 
 fn has_device(path: &Pattern) -> bool {
     path.hole_names().any(|hole| hole == "device")
@@ -180,6 +187,7 @@ impl<'a> Check<'a> {
             Some(StatusWord::Received) => Status::Received,
             Some(StatusWord::Verdict) => Status::Verdict,
         };
+        route.same_content = self.same_content(whose, &route, table);
         let written = table.expect_every.as_ref();
         route.expect_every = self.value(
             whose,
@@ -195,6 +203,33 @@ impl<'a> Check<'a> {
         );
         route.schema = self.schema(whose, table.schema.as_ref(), route.schema);
         self.answers(whose, route, table)
+    }
+
+    fn same_content(&mut self, whose: &str, route: &Route, table: &RouteTable) -> Option<Duration> {
+        let same_content = match table.dedup {
+            None => route.same_content,
+            Some(DedupWord::Off) => None,
+            Some(DedupWord::Content) => route.same_content.or(Some(USUAL_WINDOW)),
+        };
+        let written = table.dedup_window.as_ref();
+        if let (Some(written), None) = (written, same_content) {
+            let text =
+                format!("{whose} dedup_window: it means nothing without dedup = \"content\"");
+            self.wrong(written.span(), text);
+        }
+        self.value(
+            whose,
+            "dedup_window",
+            written,
+            same_content,
+            |figure| match figure.duration()? {
+                window if window.is_zero() || LONGEST_WINDOW < window => Err(format!(
+                    "{figure} is not between 1ms and 24h: what is the same for longer may well be \
+                     another event"
+                )),
+                window => Ok(Some(window)),
+            },
+        )
     }
 
     fn leads_to(
