@@ -304,7 +304,7 @@ impl Lanes {
         None
     }
 
-    /// An operator gave up a delivery that was pending.
+    /// A delivery that was pending is gone: discarded by an operator, or given up for another.
     ///
     /// If it is in flight it ends as always, but there will be nothing to write
     /// ([`Row::Gone`]). If it is behind its lane's head there is nothing to do.
@@ -346,7 +346,7 @@ impl Lanes {
         self.waiting.range(later).next().map(|(due, _)| *due)
     }
 
-    /// Whether a delivery that was taken has been given up by an operator since.
+    /// Whether a delivery that was taken is [gone](Self::discarded) since.
     #[must_use]
     pub fn is_discarded(&self, lane: Lane, seq: Seq) -> bool {
         self.in_flight.get(&(lane, seq)) == Some(&true)

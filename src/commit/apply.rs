@@ -2,7 +2,7 @@
 
 use super::{Admission, Change, Recent, Settlement, WINDOW};
 use crate::audit::Entry;
-use crate::delivery::{DeliveryId, Progress};
+use crate::delivery::{DeadReason, DeliveryId, Progress};
 use crate::event::Seq;
 use crate::store::{Error, Pending, Tables};
 
@@ -42,22 +42,30 @@ pub(super) fn admit(
     Ok(pending)
 }
 
-/// Notes what became of a delivery. One that an operator discarded meanwhile stays discarded; the
-/// audit trail still says what was done.
-pub(super) fn settle(tables: &mut Tables<'_>, settlement: &Settlement) -> Result<(), Error> {
+/// Notes what became of a delivery. One that was discarded meanwhile stays so; the audit trail
+/// still says what was done.
+///
+/// Whether it happened: an event of which nothing is left is not damaged, whatever a worker found
+/// that read it just then.
+pub(super) fn settle(tables: &mut Tables<'_>, settlement: &Settlement) -> Result<bool, Error> {
     let Settlement {
         id, change, entry, ..
     } = settlement;
+    let is_damage = matches!(change, Change::Dead(letter) if letter.reason == DeadReason::Damaged);
+    if is_damage && !tables.has_event(id.seq)? {
+        return Ok(false);
+    }
     tables.put_entry(id.seq, entry)?;
     if !tables.remove_pending(*id)? {
-        return Ok(());
+        return Ok(true);
     }
     match change {
-        Change::Delivered => Ok(()),
+        Change::Delivered => {}
         Change::Retry { progress, lane } => {
             let id = DeliveryId { lane: *lane, ..*id };
-            tables.put_pending(id, *progress)
+            tables.put_pending(id, *progress)?;
         }
-        Change::Dead(letter) => tables.put_dead(id.destination, id.seq, letter),
+        Change::Dead(letter) => tables.put_dead(id.destination, id.seq, letter)?,
     }
+    Ok(true)
 }

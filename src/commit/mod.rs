@@ -175,7 +175,7 @@ pub enum Notice {
     Arrived(Pending),
     /// A settlement is on disk.
     Settled(DeliveryId),
-    /// An operator discarded a pending delivery.
+    /// A pending delivery is gone: an operator discarded it, or it was given up for another.
     Discarded(DeliveryId),
 }
 
@@ -234,7 +234,7 @@ impl Committer {
         let recent = Recent::restore(WINDOW, &store)?;
         let counters = store.counters()?;
         let now = clock.moment();
-        let pruner = Pruner::new(retention, now);
+        let pruner = Pruner::new(retention, max_bytes, now);
         Ok(Self {
             pruner,
             store,
@@ -278,7 +278,7 @@ impl Committer {
         let now = self.clock.moment();
         self.gate.look(now, self.stored_bytes);
         if let Some(shedder) = &mut self.shedder {
-            shedder.begin(now);
+            shedder.begin(now, self.pruner.trails_left());
         }
         let mut plan = Plan::default();
         let mut arrivals = Vec::new();
@@ -374,10 +374,16 @@ impl Committer {
         let room = self.max_bytes - self.max_bytes / RESERVE;
         let wanted = self.stored_bytes.saturating_add(size).saturating_sub(room);
         let priority = admission.event.priority;
-        if self.gate.is_closed()
-            || (0 < wanted && !self.make_room(priority, wanted, now, &mut plan.shed)?)
-        {
+        if self.gate.is_closed() {
             return Ok(Done::Full);
+        }
+        if 0 < wanted {
+            self.pruner.hurry(now);
+            // What has ended goes first, and nothing goes for what can't be delivered.
+            let may_shed = self.pruner.has_nothing() && admission.event.quarantine.is_none();
+            if !may_shed || !self.make_room(priority, wanted, now, &mut plan.shed)? {
+                return Ok(Done::Full);
+            }
         }
         self.stored_bytes += size;
         let seq = Seq(self.next_seq);
@@ -444,12 +450,10 @@ impl Committer {
         let riding = &self.riding;
         let is_settling = |seq| riding.iter().any(|settlement| settlement.id.seq == seq);
         let victims = shedder.choose(&self.store, priority, wanted, is_settling)?;
-        shedder.note(victims.len() as u64, now);
+        shedder.note(&victims, now);
         for victim in &victims {
             self.stored_bytes = self.stored_bytes.saturating_sub(victim.frees);
-            if victim.leaves_a_trail() {
-                self.pruner.spare(victim.seq);
-            }
+            self.pruner.spare(victim.seq);
         }
         let is_enough = !victims.is_empty();
         shed.extend(victims);
@@ -480,12 +484,15 @@ impl Committer {
     }
 
     fn commit<T>(&mut self, plan: &mut Plan<T>, sync: Sync) -> Result<(), store::Error> {
-        let riding = std::mem::take(&mut self.riding);
+        let mut riding = std::mem::take(&mut self.riding);
+        let mut vanished = Vec::new();
         let reading = self.clock.reading();
         let uncounted = std::mem::take(&mut self.uncounted);
         let changed = self.store.write(sync, |tables| {
             for settlement in &riding {
-                apply::settle(tables, settlement)?;
+                if !apply::settle(tables, settlement)? {
+                    vanished.push(settlement.id);
+                }
                 plan.notices.push(Notice::Settled(settlement.id));
             }
             plan.expired.remove_from(tables)?;
@@ -503,8 +510,14 @@ impl Committer {
             Ok((tables.counters.next_seq, tables.counters.stored_bytes))
         })?;
         (self.next_seq, self.stored_bytes) = changed;
+        for notice in &plan.notices {
+            if let Notice::Settled(id) | Notice::Discarded(id) = notice {
+                self.pruner.ended(id.seq);
+            }
+        }
         self.last_commit = self.clock.moment();
         self.checkpointed = sync == Sync::Checkpoint;
+        riding.retain(|settlement| !vanished.contains(&settlement.id));
         say(&riding, plan);
         Ok(())
     }

@@ -8,12 +8,14 @@
 //!   clock. The body goes first; record and audit trail follow later.
 //! - When the store or its disk is nearly full, the oldest that have ended go whatever their age,
 //!   and whatever the clock says: room for new events comes before the convenience of looking at
-//!   old ones. But for the last [`MOST_TRAILS`] that were given up for others: it must be possible
-//!   to see what was lost.
+//!   old ones. But for the last [`MOST_TRAILS`] that were given up for others, fewer in a small
+//!   store: it must be possible to see what was lost.
+//! - [`Pruner::has_nothing`] is true only once everything that has ended is gone.
 //!
-//! It walks through all events, oldest first, a few at a time, then rests and begins again.
+//! It walks through all events, oldest first, a few at a time, then rests and begins again. While
+//! somebody waits for room it does not rest, and looks first at what has just ended.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 use super::Retention;
@@ -39,8 +41,17 @@ const SHORT_REST: Duration = Duration::from_secs(5);
 /// The share of the quota from which ended events go whatever their age.
 const NEARLY_FULL_PERCENT: u64 = 80;
 
+/// How many events are looked at in one step while somebody waits for room.
+const LOOK_IN_HASTE: usize = 1_024;
+
+/// How many events that have just ended are kept in mind.
+const MOST_ENDED: usize = 4_096;
+
 /// How many events that were given up are kept while the store is nearly full.
 const MOST_TRAILS: usize = 1_000;
+
+/// A store of so many bytes keeps one of them: at most a sixtieth of it is taken by them.
+const BYTES_FOR_A_TRAIL: u64 = 64 * 1024;
 
 /// Where the walk is.
 #[derive(Debug)]
@@ -49,8 +60,28 @@ pub(super) struct Pruner {
     next: Seq,
     rest_until: Moment,
     nearly_full: bool,
-    /// Given up last, oldest first.
-    given_up: VecDeque<Seq>,
+    /// Given up, the last of them.
+    given_up: BTreeSet<Seq>,
+    /// How many those are at most.
+    most_trails: usize,
+    /// Those that must leave for them.
+    displaced: Vec<Seq>,
+    /// What may have ended since the walk was there.
+    ended: VecDeque<Seq>,
+    /// Whether somebody waits for room.
+    is_wanted: bool,
+    walk: Walk,
+}
+
+/// What is known from walking, while the store is nearly full.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Walk {
+    /// Not all events have been looked at.
+    Begun,
+    /// This walk removed something.
+    Fruitful,
+    /// All events have been looked at, and nothing could be removed.
+    Barren,
 }
 
 /// What one step removes.
@@ -84,23 +115,59 @@ impl Expired {
 }
 
 impl Pruner {
-    /// Begins a walk at `now`.
-    pub(super) fn new(retention: Retention, now: Moment) -> Self {
+    /// Begins a walk at `now` through a store that may take `max_bytes`.
+    pub(super) fn new(retention: Retention, max_bytes: u64, now: Moment) -> Self {
+        let trails = usize::try_from(max_bytes / BYTES_FOR_A_TRAIL).unwrap_or(MOST_TRAILS);
         Self {
             retention,
             next: Seq(0),
             rest_until: now,
             nearly_full: false,
-            given_up: VecDeque::new(),
+            given_up: BTreeSet::new(),
+            most_trails: trails.min(MOST_TRAILS),
+            displaced: Vec::new(),
+            ended: VecDeque::new(),
+            is_wanted: false,
+            walk: Walk::Begun,
         }
     }
 
     /// An event was given up, and what is left of it is worth a look for some time.
     pub(super) fn spare(&mut self, seq: Seq) {
-        self.given_up.push_back(seq);
-        if MOST_TRAILS < self.given_up.len() {
-            self.given_up.pop_front();
+        self.given_up.insert(seq);
+        if self.most_trails < self.given_up.len() {
+            self.displaced.extend(self.given_up.pop_first());
         }
+    }
+
+    /// How many events can be spared before each further one displaces an older one.
+    pub(super) fn trails_left(&self) -> usize {
+        self.most_trails - self.given_up.len()
+    }
+
+    /// An event may have ended.
+    pub(super) fn ended(&mut self, seq: Seq) {
+        if self.given_up.contains(&seq) {
+            return;
+        }
+        if self.ended.len() < MOST_ENDED {
+            self.ended.push_back(seq);
+        } else {
+            self.walk = Walk::Begun;
+        }
+    }
+
+    /// Somebody waits for room.
+    pub(super) fn hurry(&mut self, now: Moment) {
+        self.is_wanted = true;
+        if !self.has_nothing() {
+            self.rest_until = now;
+        }
+    }
+
+    /// Whether nothing is left that has ended, as far as it may go.
+    pub(super) fn has_nothing(&self) -> bool {
+        self.walk == Walk::Barren && self.ended.is_empty()
     }
 
     /// Notes how full the store is, and whether its disk is.
@@ -115,6 +182,11 @@ impl Pruner {
         if nearly_full && !self.nearly_full {
             self.next = Seq(0);
             self.rest_until = now;
+            self.walk = Walk::Begun;
+        }
+        if !nearly_full {
+            self.is_wanted = false;
+            self.ended.clear();
         }
         self.nearly_full = nearly_full;
     }
@@ -133,6 +205,7 @@ impl Pruner {
         reading: Reading,
     ) -> Result<Expired, Error> {
         let mut expired = Expired::default();
+        expired.events.append(&mut self.displaced);
         if now < self.rest_until {
             return Ok(expired);
         }
@@ -140,13 +213,18 @@ impl Pruner {
             self.rest_until = now + SHORT_REST;
             return Ok(expired);
         }
-        let events = store.events_from(self.next, LOOK + 2 * incoming)?;
-        let Some((last, _)) = events.last() else {
-            self.next = Seq(0);
-            self.rest_until = now + if self.nearly_full { SHORT_REST } else { REST };
-            return Ok(expired);
-        };
-        self.next = Seq(last.0 + 1);
+        let before = expired.events.len();
+        let in_haste = self.nearly_full && self.is_wanted;
+        let mut events = self.just_ended(store)?;
+        if events.is_empty() {
+            let look = if in_haste { LOOK_IN_HASTE } else { LOOK };
+            events = store.events_from(self.next, look + 2 * incoming)?;
+            let Some((last, _)) = events.last() else {
+                self.end_walk(now);
+                return Ok(expired);
+            };
+            self.next = Seq(last.0 + 1);
+        }
         // Every destination that something ever waited for is counted there.
         let backlog = store.counters()?.backlog;
         let destinations: Vec<DestinationNo> = backlog.into_keys().collect();
@@ -160,23 +238,60 @@ impl Pruner {
                 self.expire(store, *seq, event, reading, &mut expired)?;
             }
         }
-        // In haste only while that makes room.
-        if expired.is_empty() || !self.nearly_full {
+        let has_found = before < expired.events.len();
+        if has_found {
+            self.walk = Walk::Fruitful;
+        }
+        // In haste only while that makes room, or may make it for somebody.
+        if !(self.nearly_full && (has_found || in_haste)) {
             self.rest_until = now + PACE;
         }
         Ok(expired)
     }
 
+    /// Those of what may have ended since that are still there, while the store is nearly full.
+    fn just_ended(&mut self, store: &Store) -> Result<Vec<(Seq, Option<Event>)>, Error> {
+        let mut events = Vec::new();
+        while self.nearly_full
+            && events.len() < LOOK
+            && let Some(seq) = self.ended.pop_front()
+        {
+            match store.event(seq) {
+                Err(Error::Corrupt { .. }) => {}
+                event => events.extend(event?.map(|event| (seq, Some(event)))),
+            }
+        }
+        Ok(events)
+    }
+
+    /// All events have been looked at.
+    fn end_walk(&mut self, now: Moment) {
+        self.next = Seq(0);
+        let was_fruitful = self.walk == Walk::Fruitful;
+        let rest = match self.nearly_full {
+            true if was_fruitful && self.is_wanted => Duration::ZERO,
+            true => SHORT_REST,
+            false => REST,
+        };
+        self.rest_until = now + rest;
+        self.walk = if self.nearly_full && !was_fruitful {
+            Walk::Barren
+        } else {
+            Walk::Begun
+        };
+        self.is_wanted = false;
+    }
+
     /// Decides what of an event that has ended goes.
     fn expire(
-        &self,
+        &mut self,
         store: &Store,
         seq: Seq,
         event: &Event,
         reading: Reading,
         expired: &mut Expired,
     ) -> Result<(), Error> {
-        if self.nearly_full && !self.given_up.contains(&seq) {
+        if self.nearly_full && !self.is_spared(store, seq)? {
             expired.events.push(seq);
             return Ok(());
         }
@@ -192,6 +307,31 @@ impl Pruner {
             expired.bodies.push(seq);
         }
         Ok(())
+    }
+}
+
+impl Pruner {
+    /// Whether it is one of the last that were given up. A restart forgets which these are, and
+    /// their trails say so.
+    fn is_spared(&mut self, store: &Store, seq: Seq) -> Result<bool, Error> {
+        if self.given_up.contains(&seq) {
+            return Ok(true);
+        }
+        let is_older = self.given_up.first().is_some_and(|first| seq < *first);
+        if self.most_trails == 0 || (is_older && self.trails_left() == 0) {
+            return Ok(false);
+        }
+        let trail = match store.trail(seq) {
+            Err(Error::Corrupt { .. }) => return Ok(false),
+            trail => trail?,
+        };
+        let is_given_up = trail
+            .iter()
+            .any(|entry| matches!(entry.action, Action::Shed { .. }));
+        if is_given_up {
+            self.spare(seq);
+        }
+        Ok(is_given_up)
     }
 }
 

@@ -8,13 +8,18 @@
 //!   stay. If what may be given up does not make enough room, nothing is, and the new event is
 //!   refused.
 //! - Each delivery that is given up is an entry of the audit trail, a line of the log and counted.
-//!   Of an event with a large body the record and the trail stay; of a small one, whose record is
-//!   most of it, only the log and the counters remember it.
+//!   The body goes; record and trail of the last that were given up stay, see [`super::prune`].
 //! - A step looks at [`LOOK`] events at most, so devices don't wait. A new event that comes before
 //!   the lowest are known is refused, and its sender comes again. Memory does not grow with the
 //!   backlog.
 //!
-//! It walks through the events once, oldest first, and remembers for each priority how far.
+//! # Limits
+//!
+//! - At most [`MOST_FOR_ONE`] events are given up for one. A picture of some megabytes is refused
+//!   while only small events could make room for it.
+//!
+//! It walks through the events, oldest first, and remembers for each priority how far. What waits
+//! again behind that, after a replay, is found by another walk.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -39,8 +44,8 @@ const AT_ONCE: usize = 256;
 /// when it is found and once more when it is given up.
 const MOST_FOR_ONE: usize = LOOK / 2;
 
-/// From this length of body on, record and trail of an event that is given up are kept.
-const WORTH_A_TRAIL_BYTES: u64 = 4 * 1024;
+/// How soon it looks again from the start when it found nothing.
+const AGAIN: Duration = Duration::from_secs(60);
 
 /// How long nothing must have been given up for the alert to be over.
 const OVER_AFTER: Duration = Duration::from_secs(60);
@@ -61,6 +66,14 @@ pub(super) struct Shedder {
     seen: Seq,
     /// How many more events may be looked at in this step.
     left: usize,
+    /// How many records of what is given up stay before each takes the place of an older one.
+    trails_left: usize,
+    /// Every destination that something ever waited for, and the names of those that have one.
+    destinations: Vec<DestinationNo>,
+    names: Vec<(String, DestinationNo)>,
+    /// When it began to look from the start.
+    looked: Option<Moment>,
+    now: Moment,
     /// How many were given up since it began, and when last.
     alert: Option<(u64, Moment)>,
 }
@@ -76,14 +89,18 @@ pub(super) struct Victim {
     deliveries: Vec<(DeliveryId, Option<String>)>,
     /// What it makes room for, in bytes.
     pub(super) frees: u64,
-    /// Whether nothing of it stays.
-    whole: bool,
+    /// How much of that is its record.
+    record: u64,
 }
 
 impl Shedder {
-    /// A new step begins at `now`. Ends the alert when it is over.
-    pub(super) fn begin(&mut self, now: Moment) {
+    /// A new step begins at `now`. Ends the alert when it is over. The records of
+    /// `trails_left` events that are given up stay; each further one displaces an older one, so
+    /// that all of it makes room.
+    pub(super) fn begin(&mut self, now: Moment, trails_left: usize) {
         self.left = LOOK;
+        self.now = now;
+        self.trails_left = trails_left;
         if let Some((count, last)) = self.alert
             && last + OVER_AFTER <= now
         {
@@ -101,16 +118,21 @@ impl Shedder {
         wanted: u64,
         is_settling: impl Fn(Seq) -> bool,
     ) -> Result<Vec<Victim>, Error> {
+        self.destinations = store.counters()?.backlog.into_keys().collect();
+        self.names = store.metas("destination/")?;
         let (mut chosen, mut settling) = (Vec::new(), Vec::new());
         let mut frees = 0;
         for lower in 0..priority {
             while frees < wanted && chosen.len() < MOST_FOR_ONE {
-                let Some(victim) = self.next_of(store, lower)? else {
+                let Some(mut victim) = self.next_of(store, lower)? else {
                     break;
                 };
                 if is_settling(victim.seq) {
                     settling.push(victim);
                 } else {
+                    if chosen.len() < self.trails_left {
+                        victim.frees -= victim.record;
+                    }
                     frees += victim.frees;
                     chosen.push(victim);
                 }
@@ -123,6 +145,12 @@ impl Shedder {
         if frees < wanted {
             settling.append(&mut chosen);
             settling.sort_by_key(|victim: &Victim| victim.seq);
+            if 0 < self.left && self.looked.is_none_or(|looked| looked + AGAIN <= self.now) {
+                self.looked = Some(self.now);
+                self.next = [Seq(0); PRIORITIES];
+                self.found = Default::default();
+                return Ok(Vec::new());
+            }
         }
         for victim in settling.into_iter().rev() {
             self.found[usize::from(victim.priority)].push_front(victim);
@@ -144,7 +172,7 @@ impl Shedder {
                     event => event?,
                 };
                 if let Some(event) = event
-                    && let Some(victim) = victim(store, found.seq, &event)?
+                    && let Some(victim) = self.victim(store, found.seq, &event)?
                 {
                     return Ok(Some(victim));
                 }
@@ -173,7 +201,7 @@ impl Shedder {
                 self.first[of].get_or_insert(*seq);
             }
             if of == index
-                && let Some(victim) = victim(store, *seq, event)?
+                && let Some(victim) = self.victim(store, *seq, event)?
             {
                 self.found[index].push_back(victim);
             }
@@ -183,8 +211,33 @@ impl Shedder {
         Ok(true)
     }
 
-    /// Notes that `count` events were given up.
-    pub(super) fn note(&mut self, count: u64, now: Moment) {
+    /// What can be given up of an event, if it waits and nothing of it must stay.
+    fn victim(&self, store: &Store, seq: Seq, event: &Event) -> Result<Option<Victim>, Error> {
+        let lanes = event.to.iter().map(|address| address.lane);
+        let lanes: Vec<Lane> = lanes.chain([Lane::alone(seq)]).collect();
+        let Some(deliveries) = store.pending_of(seq, &self.destinations, &lanes)? else {
+            return Ok(None);
+        };
+        let name = |id: DeliveryId| {
+            let mut names = self.names.iter();
+            let (name, _) = names.find(|(_, number)| *number == id.destination)?;
+            Some(name.clone())
+        };
+        let record = footprint(event, &[]);
+        Ok((!deliveries.is_empty()).then(|| Victim {
+            seq,
+            name: event.name(seq),
+            priority: event.priority,
+            deliveries: deliveries.into_iter().map(|id| (id, name(id))).collect(),
+            frees: event.kept + record,
+            record,
+        }))
+    }
+
+    /// Notes that these are given up.
+    pub(super) fn note(&mut self, victims: &[Victim], now: Moment) {
+        let count = victims.len() as u64;
+        self.trails_left = self.trails_left.saturating_sub(victims.len());
         match &mut self.alert {
             _ if count == 0 => {}
             Some((so_far, last)) => (*so_far, *last) = (*so_far + count, now),
@@ -200,39 +253,7 @@ impl Shedder {
     }
 }
 
-/// What can be given up of an event, if it waits and nothing of it must stay.
-fn victim(store: &Store, seq: Seq, event: &Event) -> Result<Option<Victim>, Error> {
-    let lanes = event.to.iter().map(|address| address.lane);
-    let lanes: Vec<Lane> = lanes.chain([Lane::alone(seq)]).collect();
-    let backlog = store.counters()?.backlog;
-    let destinations: Vec<DestinationNo> = backlog.into_keys().collect();
-    let Some(deliveries) = store.pending_of(seq, &destinations, &lanes)? else {
-        return Ok(None);
-    };
-    let names: Vec<(String, DestinationNo)> = store.metas("destination/")?;
-    let name = |id: DeliveryId| {
-        let mut names = names.iter();
-        let (name, _) = names.find(|(_, number)| *number == id.destination)?;
-        Some(name.clone())
-    };
-    let whole = event.kept < WORTH_A_TRAIL_BYTES;
-    let beside = if whole { footprint(event, &[]) } else { 0 };
-    Ok((!deliveries.is_empty()).then(|| Victim {
-        seq,
-        name: event.name(seq),
-        priority: event.priority,
-        deliveries: deliveries.into_iter().map(|id| (id, name(id))).collect(),
-        frees: event.kept + beside,
-        whole,
-    }))
-}
-
 impl Victim {
-    /// Whether its record and trail stay.
-    pub(super) fn leaves_a_trail(&self) -> bool {
-        !self.whole
-    }
-
     /// Gives it up for good.
     pub(super) fn remove_from(
         &self,
@@ -256,10 +277,6 @@ impl Victim {
                 action: entry.action,
             });
         }
-        if self.whole {
-            tables.remove_event(self.seq)
-        } else {
-            tables.remove_body(self.seq)
-        }
+        tables.remove_body(self.seq)
     }
 }

@@ -157,6 +157,11 @@ impl<'t> Tables<'t> {
         Ok(())
     }
 
+    /// Whether anything is stored of an event.
+    pub fn has_event(&self, seq: Seq) -> Result<bool, Error> {
+        Ok(self.events.get(seq.0)?.is_some())
+    }
+
     /// The audit trail of an event, oldest first, without what its own record says.
     pub fn trail(&self, seq: Seq) -> Result<Vec<Entry>, Error> {
         read::trail(&self.audit, seq)

@@ -206,7 +206,9 @@ impl Ledger {
             .flatten()
             .collect();
         let stored = told.iter().filter_map(|told| match told {
-            Told::Device(number, _, Some(Done::Stored(_))) => Some(priority(*number)),
+            Told::Device(number, _, Some(Done::Stored(_))) if !sent[*number].is_odd => {
+                Some(priority(*number))
+            }
             _ => None,
         });
         let highest = stored.max();
