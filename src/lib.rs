@@ -45,7 +45,7 @@
 //! |---|---|
 //! | words | [`clock`] [`rng`] [`event`] [`delivery`] [`audit`]: plain data |
 //! | rules | [`retry`] [`health`] [`lanes`] [`select`] [`schema`] [`profile`] [`devices`] |
-//! | | [`route`] [`config`]: decisions |
+//! | | [`auth`] [`route`] [`config`]: decisions |
 //! | edges | [`store`] [`http`] [`upstream`] [`logger`] `memory`: disk, network, the system |
 //! | flow | [`commit`] [`ingest`] [`dispatch`] [`deliver`]: the life of an event |
 //! | process | [`admin`] [`daemon`] [`demo`] [`cli`] |
@@ -69,6 +69,7 @@
 
 pub mod admin;
 pub mod audit;
+pub mod auth;
 pub mod cli;
 pub mod clock;
 pub mod commit;

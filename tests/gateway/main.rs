@@ -11,4 +11,5 @@ mod log;
 mod outage;
 mod room;
 mod stop;
+mod strangers;
 mod verdicts;
