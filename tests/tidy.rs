@@ -32,7 +32,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("select", &["event"]),
     ("schema", &[]),
     ("profile", &["clock", "event", "select"]),
-    ("devices", &["clock"]),
+    ("devices", &["audit", "clock", "event"]),
     ("auth", &["clock", "event", "select"]),
     ("route", &["auth", "event", "profile", "schema", "select"]),
     (
@@ -49,7 +49,9 @@ const MAY_USE: &[(&str, &[&str])] = &[
     // Flow: the life of an event.
     (
         "commit",
-        &["audit", "clock", "delivery", "event", "fault", "store"],
+        &[
+            "audit", "clock", "delivery", "devices", "event", "fault", "store",
+        ],
     ),
     (
         "ingest",

@@ -5,11 +5,13 @@
 mod common;
 
 mod answers;
+mod destinations;
 mod disk;
 mod idle;
 mod log;
 mod outage;
 mod room;
+mod silence;
 mod stop;
 mod strangers;
 mod verdicts;

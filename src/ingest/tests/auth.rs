@@ -235,7 +235,7 @@ fn a_strangers_heartbeat_is_not_answered_as_a_friends_is() {
         match intake.admit(ask(target, &[], b""), SENT, Moment::START) {
             Admitted::Answer(answer) => {
                 let body = String::from_utf8_lossy(&answer.body).into_owned();
-                (answer.status, body, intake.devices().count())
+                (answer.status, body, intake.devices().list().len())
             }
             Admitted::Event(..) => unreachable!("{target}"),
         }
@@ -269,7 +269,7 @@ fn a_poll_without_its_signature_is_answered_in_fixed_words_and_counts_as_nobody(
             unreachable!("it is a poll")
         };
         assert_eq!((answer.status, &answer.body[..]), (200, &b"OK"[..]));
-        assert_eq!(intake.devices().count(), devices, "{signature}");
+        assert_eq!(intake.devices().list().len(), devices, "{signature}");
     }
     let computed = "[[route]]\nprofile = \"zkteco\"\noptions = { TimeZone = 7 }\n\
                     signature = { scheme = \"github\", file = \"s\" }\n";
@@ -290,7 +290,10 @@ fn what_is_too_long_to_be_judged_is_quarantined_for_that_and_is_nobodys() {
     });
     let (admission, promise) = admitted(&intake, long.clone(), SENT).expect("an event");
     assert_eq!(admission.event.quarantine, Some(Quarantine::TooLong));
-    assert_eq!((intake.devices().count(), promise.only_once), (0, None));
+    assert_eq!(
+        (intake.devices().list().len(), promise.only_once),
+        (0, None)
+    );
     long.target = b"/query".to_vec();
     let (admission, _) = admitted(&intake, long, SENT).expect("an event");
     let why = admission.event.quarantine.map(|why| why.to_string());
