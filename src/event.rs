@@ -313,10 +313,10 @@ pub struct Event {
     pub peer: SocketAddr,
     /// The method, spelt as sent.
     pub method: String,
-    /// The request target as sent.
+    /// The request target as sent, but for a token in it.
     #[serde(with = "latin1")]
     pub target: Vec<u8>,
-    /// All header fields, in order.
+    /// All header fields, in order, as sent but for a token or a password among them.
     pub headers: Vec<Header>,
     /// When it was received.
     pub received: Reading,

@@ -11,7 +11,9 @@
 //! - Heartbeats, polls and handshakes of a known profile are answered at once: no commit.
 //! - Who may send ([`crate::auth`]) is decided before anything else is: a stranger's event goes to
 //!   quarantine and is compared with no other; its heartbeat is not kept, not answered in the words
-//!   of the profile, and counts as no device. What is kept holds neither token nor password.
+//!   of the profile, and counts as no device. Its event hears what any in quarantine does, since a
+//!   friend with a wrong token would else send the same for ever. What is kept holds neither token
+//!   nor password.
 //!
 //! [`Done::Stored`]: crate::commit::Done::Stored
 

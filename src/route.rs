@@ -264,8 +264,8 @@ pub enum Status {
     #[default]
     Received,
     /// 4xx, for a sender that you do control and whose author should notice: 413 if the body is
-    /// too long, 400 otherwise. The event is kept as ever; 503 stays the only answer that means
-    /// "send it again".
+    /// too long, 401 for a password, 403 for an address, a token or a signature, 400 otherwise.
+    /// The event is kept as ever; 503 stays the only answer that means "send it again".
     Verdict,
 }
 
