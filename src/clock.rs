@@ -104,6 +104,13 @@ impl Timestamp {
         Some(Self(timestamp.as_millisecond()))
     }
 
+    /// Reads a time as RFC 3339 has it: `2026-03-04T02:16:01Z`.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let timestamp: jiff::Timestamp = text.parse().ok()?;
+        Some(Self(timestamp.as_millisecond()))
+    }
+
     fn to_jiff(self) -> jiff::Timestamp {
         jiff::Timestamp::from_millisecond(self.0).unwrap_or_default()
     }

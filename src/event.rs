@@ -8,7 +8,8 @@
 //! Reading a body (ids, signatures) is a view of it and never changes it.
 
 use std::fmt::{self, Write as _};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
+use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -67,23 +68,42 @@ impl Request {
     /// Source: RFC 9112 section 3.2; the absolute form is what some recorders send.
     #[must_use]
     pub fn path_and_query(&self) -> (&[u8], Option<&[u8]>) {
-        let target = self
-            .target
-            .split(|byte| *byte == b'#')
-            .next()
-            .unwrap_or_default();
-        let target = match find(target, b"://") {
-            Some(at) if target[..at].iter().all(u8::is_ascii_alphanumeric) => {
-                let rest = &target[at + 3..];
-                let path = rest.iter().position(|byte| matches!(byte, b'/' | b'?'));
-                path.map_or(&b"/"[..], |path| &rest[path..])
-            }
-            _ => target,
-        };
-        match target.iter().position(|byte| *byte == b'?') {
-            Some(mark) => (&target[..mark], Some(&target[mark + 1..])),
-            None => (target, None),
+        let (path, end) = (self.path_at(), self.end_of_query());
+        let query = (path.end < end).then(|| &self.target[path.end + 1..end]);
+        if path.is_empty() && 0 < path.start && query.is_none() {
+            // Only an authority: its path is the root.
+            return (b"/", None);
         }
+        (&self.target[path], query)
+    }
+
+    /// Where the path is in the target.
+    #[must_use]
+    pub fn path_at(&self) -> Range<usize> {
+        let target = &self.target[..self.end_of_query()];
+        let start = match find(target, b"://") {
+            Some(at) if target[..at].iter().all(u8::is_ascii_alphanumeric) => {
+                let mut rest = target[at + 3..].iter();
+                let path = rest.position(|byte| matches!(byte, b'/' | b'?'));
+                path.map_or(target.len(), |path| at + 3 + path)
+            }
+            _ => 0,
+        };
+        let mark = target[start..].iter().position(|byte| *byte == b'?');
+        start..mark.map_or(target.len(), |mark| start + mark)
+    }
+
+    /// Where the query is in the target, without its question mark; where it would be if there is
+    /// none.
+    #[must_use]
+    pub fn query_at(&self) -> Range<usize> {
+        let end = self.end_of_query();
+        (self.path_at().end + 1).min(end)..end
+    }
+
+    fn end_of_query(&self) -> usize {
+        let fragment = self.target.iter().position(|byte| *byte == b'#');
+        fragment.unwrap_or(self.target.len())
     }
 }
 
@@ -237,6 +257,14 @@ pub enum Quarantine {
     NoDevice(String),
     /// The body is longer than the gateway keeps.
     TooLong,
+    /// The route is not for senders of this address.
+    Address(IpAddr),
+    /// The route asks for a token. Says what is wrong with it, never what was sent.
+    Token(String),
+    /// The route asks for a user and a password. Likewise.
+    Password(String),
+    /// The route's events are signed. Likewise.
+    Signature(String),
 }
 
 impl fmt::Display for Quarantine {
@@ -246,6 +274,10 @@ impl fmt::Display for Quarantine {
             Self::NoEventId(why) => write!(f, "required event id missing: {why}"),
             Self::NoDevice(why) => write!(f, "required device id missing: {why}"),
             Self::TooLong => f.write_str("body longer than max_body"),
+            Self::Address(address) => write!(f, "address {address} not allowed"),
+            Self::Token(why) => write!(f, "token {why}"),
+            Self::Password(why) => write!(f, "password {why}"),
+            Self::Signature(why) => write!(f, "signature {why}"),
         }
     }
 }
@@ -281,10 +313,10 @@ pub struct Event {
     pub peer: SocketAddr,
     /// The method, spelt as sent.
     pub method: String,
-    /// The request target as sent.
+    /// The request target as sent, but for a token in it.
     #[serde(with = "latin1")]
     pub target: Vec<u8>,
-    /// All header fields, in order.
+    /// All header fields, in order, as sent but for a token or a password among them.
     pub headers: Vec<Header>,
     /// When it was received.
     pub received: Reading,

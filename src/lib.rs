@@ -45,7 +45,7 @@
 //! |---|---|
 //! | words | [`clock`] [`rng`] [`event`] [`delivery`] [`audit`]: plain data |
 //! | rules | [`retry`] [`health`] [`lanes`] [`select`] [`schema`] [`profile`] [`devices`] |
-//! | | [`route`] [`config`]: decisions |
+//! | | [`auth`] [`route`] [`config`]: decisions |
 //! | edges | [`store`] [`http`] [`upstream`] [`logger`] `memory`: disk, network, the system |
 //! | flow | [`commit`] [`ingest`] [`dispatch`] [`deliver`]: the life of an event |
 //! | process | [`admin`] [`daemon`] [`demo`] [`cli`] |
@@ -64,11 +64,15 @@
 //!   again: the trail begins with [`audit::Entry::of_arrival`]. One table less in each commit.
 //! - The deduplication key begins with the hash of the event id alone, so that an event can be
 //!   found by its id without an index whose random keys would cost more than the event.
+//! - Address, token and password are asked of whoever calls, for a heartbeat too; a signature is
+//!   asked of events only, since senders that sign do not sign a look by hand ([`auth`]). Tokens
+//!   and passwords are taken out of a request before it becomes a record: what is stored is shown.
 //! - Events without a destination are pending for a destination number that nobody ever gets
 //!   ([`commit::HELD`]), and move on at the first start that has one for their route.
 
 pub mod admin;
 pub mod audit;
+pub mod auth;
 pub mod cli;
 pub mod clock;
 pub mod commit;

@@ -16,10 +16,12 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::IpAddr;
+use std::ops::Range;
 use std::time::Duration;
 
 use percent_encoding::percent_decode;
 
+use crate::auth::{Auth, CONCEALED, Place};
 use crate::event::{Lane, Quarantine, Request, USUAL_PRIORITY};
 use crate::profile::{Answers, Case, Retries};
 use crate::schema::Schema;
@@ -42,6 +44,8 @@ pub struct Route {
     pub event_time: Vec<Selector>,
     /// What is counted where one request holds several events.
     pub items: Option<Items>,
+    /// Who may send.
+    pub auth: Auth,
     /// What an event must have, or it goes to quarantine.
     pub require: Require,
     /// Which of its deliveries wait for each other.
@@ -77,6 +81,7 @@ impl Route {
             device: Vec::new(),
             event_time: Vec::new(),
             items: None,
+            auth: Auth::default(),
             require: Require::default(),
             order: Order::default(),
             priority: USUAL_PRIORITY,
@@ -87,6 +92,37 @@ impl Route {
             same_content: None,
             schema: None,
             to: Vec::new(),
+        }
+    }
+
+    /// Why whoever calls may not: its address, its token, its password. None: it may.
+    #[must_use]
+    pub fn turns_away(&self, request: &Request) -> Option<Quarantine> {
+        let holes = match self.token_hole() {
+            Some(_) => self.path.holes(request.path_and_query().0),
+            None => Vec::new(),
+        };
+        let subject = Subject::new(request, &holes);
+        self.auth.check_caller(request, &subject).err()
+    }
+
+    /// Takes the token and the password out of a request of this route that is to be kept.
+    pub fn conceal(&self, request: &mut Request) {
+        if let Some(hole) = self.token_hole() {
+            let path = request.path_at();
+            if let Some(at) = self.path.place(hole, &request.target[path.clone()]) {
+                let at = path.start + at.start..path.start + at.end;
+                request.target.splice(at, CONCEALED.iter().copied());
+            }
+        }
+        self.auth.conceal(request);
+    }
+
+    /// The hole of the path that the token is in.
+    fn token_hole(&self) -> Option<&str> {
+        match self.auth.token.as_ref()?.place() {
+            Place::Path(hole) => Some(hole),
+            Place::Header(_) | Place::Query(_) => None,
         }
     }
 
@@ -232,8 +268,8 @@ pub enum Status {
     #[default]
     Received,
     /// 4xx, for a sender that you do control and whose author should notice: 413 if the body is
-    /// too long, 400 otherwise. The event is kept as ever; 503 stays the only answer that means
-    /// "send it again".
+    /// too long, 401 for a password, 403 for an address, a token or a signature, 400 otherwise.
+    /// The event is kept as ever; 503 stays the only answer that means "send it again".
     Verdict,
 }
 
@@ -329,6 +365,19 @@ impl Pattern {
             }
         }
         holes
+    }
+
+    /// Where in a path that this matches the segment is that a hole takes.
+    fn place(&self, hole: &str, path: &[u8]) -> Option<Range<usize>> {
+        let is_it = |segment: &Segment| matches!(segment, Segment::Hole(name) if name == hole);
+        let number = self.segments.iter().position(is_it)?;
+        let mut start = 0;
+        let all = path.split(|byte| *byte == b'/').map(|part| {
+            let at = start..start + part.len();
+            start = at.end + 1;
+            at
+        });
+        all.filter(|at| !at.is_empty()).nth(number)
     }
 
     /// The names of its holes; `*` for the rest.

@@ -1,6 +1,8 @@
 //! The real binary on a store that it opens itself: what it prints, and its exit codes.
 
+use std::fs::Permissions;
 use std::io::Read as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
@@ -460,6 +462,36 @@ fn a_wrong_file_exits_with_78_and_one_line_of_explanation() {
     let err = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(74));
     assert!(err.contains("data/events.redb"), "{err}");
+}
+
+#[test]
+fn a_check_says_who_may_send_and_what_may_be_forgotten() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let secret = folder.path().join("secret");
+    std::fs::write(&secret, "s3cr3t\n").expect("written");
+    std::fs::set_permissions(&secret, Permissions::from_mode(0o604)).expect("it is ours");
+    let file = folder.path().join("gatepost.toml");
+    let text = "[[route]]\nprofile = \"stripe\"\n[[route]]\nprofile = \"github\"\n\
+                allow = [\"10.0.0.0/8\"]\nsignature = { file = \"secret\" }\n";
+    std::fs::write(&file, text).expect("written");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_gatepost"));
+    let output = command.arg("check").arg(&file).output();
+    let output = output.expect("the binary runs");
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let out = String::from_utf8_lossy(&output.stdout);
+    let secret = secret.display();
+    let expected = format!(
+        "stripe: /stripe (stripe) -> held (no destination)\n\
+         github: /github (github) -> held (no destination)\n\
+         \x20 only with address in 10.0.0.0/8\n\
+         \x20 only with signature github\n\
+         warning: line 6: route \"github\" signature file: every user of this machine can read \
+         {secret}; chmod o= {secret}\n\
+         hint: route \"stripe\": its senders sign (stripe), and nobody checks that; with \
+         signature = {{ file = \"…\" }}, a file with the secret, gatepost does\n"
+    );
+    assert!(out.ends_with(&expected), "{out}");
+    assert!(!out.contains("s3cr3t"), "{out}");
 }
 
 #[test]

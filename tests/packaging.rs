@@ -70,6 +70,8 @@ fn the_example_configuration_shows_the_defaults() {
     let meaning = "ingest: /ingest/{*} -> cloud\nzkteco: /iclock/{*} (zkteco) -> cloud";
     assert_eq!(config.to_string(), meaning);
     assert_eq!(config.routes[1].answers.cases.len(), 1);
+    assert_eq!(route.auth.checks().len(), 4);
+    assert!(default.auth.checks().is_empty());
     assert_shown(&lines);
 }
 
@@ -128,6 +130,10 @@ fn assert_shown(lines: &[String]) {
         "keep_audit",
         "retry",
         "status",
+        "allow",
+        "token",
+        "basic",
+        "signature",
         "require",
         "profile",
         "answer",

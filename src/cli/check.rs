@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::Error;
 use super::text::json;
-use crate::config::{Config, DEFAULT_PATH};
+use crate::config::{Config, DEFAULT_PATH, Problem};
 use crate::daemon;
 use crate::upstream::Http;
 
@@ -35,6 +35,8 @@ struct Meaning<'a> {
     admin: Option<String>,
     destinations: Vec<Destination<'a>>,
     routes: Vec<Route<'a>>,
+    warnings: Vec<String>,
+    hints: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -48,10 +50,11 @@ struct Route<'a> {
     name: &'a str,
     path: String,
     profile: Option<&'a str>,
+    checks: Vec<String>,
     to: &'a [String],
 }
 
-/// Prints one line for each route.
+/// Prints one line for each route, what is asked of its senders, and what may be forgotten.
 pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Error> {
     let file = args.file.as_ref().or(args.config.as_ref());
     let file = file.map_or(Path::new(DEFAULT_PATH), PathBuf::as_path);
@@ -67,17 +70,32 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Error> {
         file,
         listen,
         store,
+        routes,
+        warnings,
+        hints,
         ..
     } = meaning(file, &config);
     writeln!(out, "{file} is right")?;
     writeln!(out, "listens on {}, stores in {store}", listen.join(", "))?;
-    writeln!(out, "{config}")?;
+    for (route, line) in routes.iter().zip(&config.routes) {
+        writeln!(out, "{line}")?;
+        for check in &route.checks {
+            writeln!(out, "  only with {check}")?;
+        }
+    }
+    for warning in &warnings {
+        writeln!(out, "warning: {warning}")?;
+    }
+    for hint in &hints {
+        writeln!(out, "hint: {hint}")?;
+    }
     Ok(())
 }
 
 fn meaning<'a>(file: &Path, config: &'a Config) -> Meaning<'a> {
     let destinations = config.destinations.iter();
     let routes = config.routes.iter();
+    let warnings = config.warnings.iter();
     Meaning {
         file: file.display().to_string(),
         listen: config
@@ -99,8 +117,13 @@ fn meaning<'a>(file: &Path, config: &'a Config) -> Meaning<'a> {
                 name: &route.name,
                 path: route.path.to_string(),
                 profile: route.profile.as_deref(),
+                checks: route.auth.checks(),
                 to: &route.to,
             })
             .collect(),
+        warnings: warnings
+            .map(|Problem { line, text }| format!("line {line}: {text}"))
+            .collect(),
+        hints: config.hints(),
     }
 }

@@ -40,6 +40,7 @@ struct View<'a> {
     device: Vec<String>,
     event_time: Vec<String>,
     items: Option<String>,
+    signature: Option<String>,
     answer: Option<String>,
     rejected: Option<String>,
     cases: Vec<String>,
@@ -100,6 +101,7 @@ fn view(profile: &Profile) -> View<'_> {
         device: texts(&route.device),
         event_time: texts(&route.event_time),
         items: route.items.as_ref().map(ToString::to_string),
+        signature: route.auth.signature.as_ref().map(ToString::to_string),
         answer: wording(&answers.accepted),
         rejected: wording(&answers.rejected),
         cases: answers.cases.iter().map(case).collect(),
@@ -130,6 +132,9 @@ fn explain(profile: &Profile) -> String {
         "" => view.retries.clone(),
         note => format!("{}: {note}", view.retries),
     };
+    let signature = view.signature.as_ref().map(|signature| {
+        format!("{signature}; checked with signature = {{ file = \"…\" }} on the route")
+    });
     let rows = [
         ("file", view.file.clone().into_iter().collect()),
         ("paths", view.paths),
@@ -137,6 +142,7 @@ fn explain(profile: &Profile) -> String {
         ("device", view.device),
         ("event time", view.event_time),
         ("items", view.items.into_iter().collect()),
+        ("signature", signature.into_iter().collect()),
         ("answer", view.answer.into_iter().collect()),
         ("rejected", view.rejected.into_iter().collect()),
         ("cases", view.cases),

@@ -25,6 +25,7 @@ mod linger;
 mod operate;
 mod plan;
 mod prune;
+mod quarantined;
 mod recent;
 mod repeats;
 mod room;
@@ -32,6 +33,7 @@ mod run;
 mod shed;
 
 pub use operate::{Assignment, DestinationRef, EXPECTED, Operation, Report, Target};
+pub use quarantined::Quarantined;
 pub use recent::{DedupKey, Known, Recent, recent_with_id};
 pub use room::FLOOR_BYTES;
 pub use run::{Ear, run};
@@ -220,6 +222,7 @@ pub struct Committer {
     uncounted: u64,
     next_seq: u64,
     stored_bytes: u64,
+    quarantined: Quarantined,
 }
 
 impl Committer {
@@ -235,6 +238,8 @@ impl Committer {
         let counters = store.counters()?;
         let now = clock.moment();
         let pruner = Pruner::new(retention, max_bytes, now);
+        let quarantined = Quarantined::default();
+        quarantined.set(counters.quarantined_bytes);
         Ok(Self {
             pruner,
             store,
@@ -252,6 +257,7 @@ impl Committer {
             uncounted: 0,
             next_seq: counters.next_seq,
             stored_bytes: counters.stored_bytes,
+            quarantined,
         })
     }
 
@@ -261,6 +267,12 @@ impl Committer {
     pub fn with_room(mut self, room: Arc<dyn Room>) -> Self {
         self.gate = Gate::new(room);
         self
+    }
+
+    /// How much lies in quarantine, now and later.
+    #[must_use]
+    pub fn quarantined(&self) -> Quarantined {
+        self.quarantined.clone()
     }
 
     /// From now on gives up pending events of a lower priority for new ones that the quota has no
@@ -507,7 +519,9 @@ impl Committer {
                 tables.put_entry(said.seq, &said.entry(reading))?;
             }
             tables.counters.totals.duplicates += uncounted;
-            Ok((tables.counters.next_seq, tables.counters.stored_bytes))
+            let counters = &tables.counters;
+            self.quarantined.set(counters.quarantined_bytes);
+            Ok((counters.next_seq, counters.stored_bytes))
         })?;
         (self.next_seq, self.stored_bytes) = changed;
         for notice in &plan.notices {

@@ -204,7 +204,7 @@ impl<'a> Effects<'a> {
         };
         let name = event.name(target.seq);
         let Some(to) = &target.destination else {
-            if !tables.remove_quarantined(target.seq)? {
+            if !tables.remove_quarantined(target.seq, &event)? {
                 return Ok(Err(format!("{name} is not in quarantine")));
             }
             let action = Action::Discarded { destination: None };

@@ -328,11 +328,19 @@ fn quarantine_holds_an_event_without_deliveries_until_it_is_discarded() {
     let mut odd = admission("e-1", b"x");
     odd.event.quarantine = Some(Quarantine::NoRoute);
     odd.event.to.clear();
-    bench.step(vec![Work::Admit(Box::new(odd), 1)]);
+    let bytes = store::footprint(&odd.event, &odd.body);
+    bench.step(vec![Work::Admit(Box::new(odd), 1), admit("e-2", b"x", 2)]);
     assert_eq!(
         bench.store.quarantined_after(None, 10).expect("readable"),
         [Seq(0)]
     );
+    let held = bench.committer.quarantined();
+    assert_eq!(held.bytes(), bytes, "only what is in quarantine counts");
+    let store = Arc::clone(&bench.store);
+    let clock: Arc<dyn Clock> = Arc::new(ManualClock::default());
+    let restarted = Committer::new(store, clock, 1 << 30, Retention::DEFAULT);
+    let restarted = restarted.expect("a committer").quarantined();
+    assert_eq!(restarted.bytes(), bytes, "also after a restart");
     let quarantined = Target {
         seq: Seq(0),
         destination: None,
@@ -346,6 +354,7 @@ fn quarantine_holds_an_event_without_deliveries_until_it_is_discarded() {
     });
     assert_eq!(done.collect::<Vec<_>>(), [0, 1]);
     assert_eq!(bench.store.quarantined().expect("readable"), 0);
+    assert_eq!(held.bytes(), 0);
 }
 
 #[test]

@@ -91,6 +91,10 @@ pub(super) struct RouteTable {
     pub(super) device: Option<Spanned<Vec<Spanned<String>>>>,
     pub(super) event_time: Option<Spanned<Vec<Spanned<String>>>>,
     pub(super) items: Option<Spanned<String>>,
+    pub(super) allow: Option<Spanned<Vec<Spanned<String>>>>,
+    pub(super) token: Option<Spanned<TokenTable>>,
+    pub(super) basic: Option<Spanned<BasicTable>>,
+    pub(super) signature: Option<Spanned<SignatureTable>>,
     pub(super) require: Option<Spanned<Vec<Required>>>,
     pub(super) order: Option<OrderWord>,
     pub(super) priority: Option<Spanned<i64>>,
@@ -105,6 +109,41 @@ pub(super) struct RouteTable {
     pub(super) expect_every: Option<Spanned<Figure>>,
     pub(super) schema: Option<Spanned<String>>,
     pub(super) to: Vec<Spanned<String>>,
+}
+
+/// `token = { … }`
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct TokenTable {
+    pub(super) header: Option<Spanned<String>>,
+    pub(super) query: Option<Spanned<String>>,
+    pub(super) path: Option<Spanned<String>>,
+    pub(super) file: Option<Spanned<String>>,
+}
+
+/// `basic = { … }`
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct BasicTable {
+    pub(super) file: Option<Spanned<String>>,
+}
+
+/// `signature = { … }`
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct SignatureTable {
+    pub(super) scheme: Option<Spanned<String>>,
+    pub(super) file: Option<Spanned<String>>,
+    pub(super) files: Vec<Spanned<String>>,
+    pub(super) tolerance: Option<Spanned<Figure>>,
+    pub(super) webhook_id: Option<Spanned<String>>,
+    pub(super) header: Option<Spanned<String>>,
+    pub(super) prefix: Option<Spanned<String>>,
+    pub(super) algorithm: Option<Spanned<String>>,
+    pub(super) encoding: Option<Spanned<String>>,
+    pub(super) timestamp: Option<Spanned<String>>,
+    pub(super) signed: Option<Spanned<String>>,
+    pub(super) secret: Option<Spanned<String>>,
 }
 
 /// `answer = { … }`

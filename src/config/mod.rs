@@ -47,6 +47,8 @@ pub struct Config {
     pub destinations: Vec<Destination>,
     /// The routes, in the order of the file.
     pub routes: Vec<Route>,
+    /// What is right, and should be otherwise.
+    pub warnings: Vec<Problem>,
 }
 
 /// The `[ingest]` table.
@@ -204,6 +206,27 @@ impl Config {
         })
     }
 
+    /// What an operator may have forgotten, a sentence each.
+    #[must_use]
+    pub fn hints(&self) -> Vec<String> {
+        let mut hints: Vec<String> = Vec::new();
+        for route in &self.routes {
+            let signature = route.auth.signature.as_ref();
+            let Some(signature) = signature.filter(|signature| !signature.is_checked()) else {
+                continue;
+            };
+            let (name, scheme) = (&route.name, &signature.scheme);
+            let hint = format!(
+                "route \"{name}\": its senders sign ({scheme}), and nobody checks that; with \
+                 signature = {{ file = \"…\" }}, a file with the secret, gatepost does"
+            );
+            if !hints.contains(&hint) {
+                hints.push(hint);
+            }
+        }
+        hints
+    }
+
     /// What the flags of `gatepost run` mean where there is no file.
     ///
     /// - `listen`: default [`Ingest::LISTEN`].
@@ -227,6 +250,7 @@ impl Config {
             admin: None,
             destinations: Vec::new(),
             routes: vec![route],
+            warnings: Vec::new(),
         };
         let data = data.unwrap_or(Path::new("gatepost-data"));
         config.with_overrides(listen, Some(data), forward_to)
@@ -343,7 +367,7 @@ pub enum Error {
     Flags(Vec<String>),
 }
 
-/// Something that is wrong with a file.
+/// Something that is wrong with a file, or could be better.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Problem {
     /// The line, from 1.

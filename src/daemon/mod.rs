@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crossbeam_channel::{Sender, bounded, unbounded};
-use log::{error, info};
+use log::{error, info, warn};
 
 mod crew;
 mod dispatching;
@@ -34,6 +34,7 @@ pub use threads::fetch;
 
 use crate::admin;
 use crate::clock::{Clock, Moment, SystemClock};
+use crate::commit::Committer;
 use crate::config::{Config, Destination};
 use crate::deliver::Worker;
 use crate::dispatch::Dispatcher;
@@ -81,6 +82,9 @@ pub fn run(config: &Config) -> Result<(), Error> {
     memory::keep_little();
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let logger = Logger::start(Arc::clone(&clock));
+    for warning in &config.warnings {
+        warn!("[config] line {}: {}", warning.line, warning.text);
+    }
     let (happened, events) = unbounded();
     watch_signals(happened.clone(), || Happened::Signal)?;
     let mut upkeep = Upkeep::of(&config.store.path, clock.moment());
@@ -142,8 +146,7 @@ impl Gateway {
         let (work, to_commit) = bounded(WORK);
         let (notices, to_heed) = bounded(WORK);
         let (asks, asked) = bounded(WORK);
-        let routes = Routes::new(config.routes.clone())?;
-        let intake = Arc::new(Intake::new(routes, numbers, boot));
+        let intake = Arc::new(intake(config, numbers, boot, &committer)?);
         let devices = intake.devices();
         let reception = Reception::new(answers.clone(), notices, &intake, clock);
         reception.commit(committer, to_commit, Arc::clone(clock), crew)?;
@@ -211,6 +214,18 @@ fn numbered<'a>(
 ) -> Vec<(DestinationNo, &'a Destination)> {
     let numbered = |to: &'a Destination| Some((*numbers.get(&to.name)?, to));
     config.destinations.iter().filter_map(numbered).collect()
+}
+
+/// What decides what a request is.
+fn intake(
+    config: &Config,
+    numbers: BTreeMap<String, DestinationNo>,
+    boot: u64,
+    committer: &Committer,
+) -> Result<Intake, Error> {
+    let routes = Routes::new(config.routes.clone())?;
+    let intake = Intake::new(routes, numbers, boot);
+    Ok(intake.with_quarantine(committer.quarantined(), config.store.max_size))
 }
 
 /// Binds the device plane's addresses. Nobody is served before the server runs.

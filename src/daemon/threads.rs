@@ -131,7 +131,7 @@ impl Ear<Waiter> for Reception {
                     if done == Some(Done::Full) {
                         warn!("[store] full: an event was refused, its sender will come again");
                     }
-                    self.intake.hear(&promise, done.as_ref(), now);
+                    self.intake.refund(&promise, done.as_ref(), now);
                     self.lost.hear(&promise, done.as_ref(), now);
                     to_devices.push((ticket, ingest::answer(&promise, done.as_ref())));
                 }

@@ -149,6 +149,7 @@ fn answer(status: u16, text: &'static str) -> Answer {
         content_type: "application/json".into(),
         body: text.as_bytes().to_vec(),
         retry_after: None,
+        asks_password: false,
         close: false,
     }
 }

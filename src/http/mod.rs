@@ -187,6 +187,8 @@ pub struct Answer {
     pub body: Vec<u8>,
     /// How long the sender is asked to wait before it tries again; whole seconds are sent.
     pub retry_after: Option<Duration>,
+    /// Whether a user and a password are asked for: `WWW-Authenticate: Basic`.
+    pub asks_password: bool,
     /// Whether the connection is closed afterwards, though the sender would keep it.
     pub close: bool,
 }
@@ -203,6 +205,7 @@ impl Answer {
             content_type: Cow::Borrowed("text/plain"),
             body: b"OK".to_vec(),
             retry_after: None,
+            asks_password: false,
             close: false,
         }
     }
@@ -215,6 +218,7 @@ impl Answer {
             content_type: Cow::Borrowed("application/json"),
             body: b"{\"received\":false}\n".to_vec(),
             retry_after: Some(Self::RETRY_AFTER),
+            asks_password: false,
             close: false,
         }
     }

@@ -52,6 +52,12 @@ pub(super) fn write(out: &mut Vec<u8>, answer: &Answer, date: Option<&str>, mann
                 .max(1),
         );
     }
+    if answer.asks_password {
+        push(
+            out,
+            "\r\nWWW-Authenticate: Basic realm=\"gatepost\", charset=\"UTF-8\"",
+        );
+    }
     if manner.close {
         push(out, "\r\nConnection: close");
     } else if manner.old {
@@ -140,6 +146,7 @@ mod tests {
             content_type: Cow::Borrowed("application/json"),
             body: b"{}".to_vec(),
             retry_after: None,
+            asks_password: false,
             close: false,
         }
     }

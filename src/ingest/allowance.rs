@@ -1,10 +1,14 @@
-//! How much of what can't be delivered is kept for one sender.
+//! How much of what can't be delivered is kept, for one sender and for all.
 //!
 //! A sender that is misconfigured, or means harm, must not fill the store with what nobody asked
 //! for: quarantine never expires, and a full store refuses everybody. So each address has an
 //! allowance of bytes for quarantine that fills up again over a day. While it lasts an event is
 //! kept whole; from its last quarter only heads are paid, without bodies; past it an event is only
 //! counted.
+//!
+//! Addresses are cheap, so all of them together have a share of the store. That one goes by what
+//! the store holds, so a restart gives nobody a new one, and it has room again as soon as an
+//! operator discards what is there.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -12,6 +16,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::clock::Moment;
+use crate::commit::Quarantined;
 
 /// What one address may have in hand: a day of small mistakes, or a few pictures.
 const MOST_BYTES: u64 = 16 * 1024 * 1024;
@@ -26,15 +31,62 @@ const REFILL: Duration = Duration::from_secs(24 * 60 * 60);
 /// them back a whole allowance.
 const MOST_SENDERS: usize = 4096;
 
+/// The share of the store's quota that quarantine may fill: an eighth, and a quarter of that again
+/// for heads.
+const SHARE: u64 = 8;
+
 /// How much of an event is kept.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(super) enum Keep {
-    /// All of it.
-    Whole,
-    /// Its record, without the body.
-    Head,
     /// Nothing: it is counted.
     Nothing,
+    /// Its record, without the body.
+    Head,
+    /// All of it.
+    Whole,
+}
+
+/// What all senders together may have kept.
+#[derive(Debug)]
+pub(super) struct Total {
+    held: Quarantined,
+    most: u64,
+}
+
+/// No bound, for who has no store.
+impl Default for Total {
+    fn default() -> Self {
+        Self {
+            held: Quarantined::default(),
+            most: u64::MAX,
+        }
+    }
+}
+
+impl Total {
+    /// Goes by what is `held` of a store of `max_size` bytes.
+    pub(super) fn new(held: Quarantined, max_size: u64) -> Self {
+        let most = max_size / SHARE;
+        Self { held, most }
+    }
+
+    /// How much may be kept at most of an event that costs `whole` bytes with its body and `head`
+    /// bytes without.
+    pub(super) fn allows(&self, whole: u64, head: u64) -> Keep {
+        let bytes = self.held.bytes();
+        if bytes.saturating_add(whole) <= self.most {
+            Keep::Whole
+        } else if bytes.saturating_add(head) <= self.most.saturating_add(self.most / 4) {
+            Keep::Head
+        } else {
+            Keep::Nothing
+        }
+    }
+
+    /// In MiB.
+    pub(super) fn most_mib(&self) -> u64 {
+        self.most >> 20
+    }
 }
 
 /// What was taken of whose allowance.
@@ -69,8 +121,17 @@ impl Left {
 
 impl Allowance {
     /// Takes what can be had at `now` for an event of `sender` that costs `whole` bytes with its
-    /// body and `head` bytes without.
-    pub(super) fn take(&self, sender: IpAddr, whole: u64, head: u64, now: Moment) -> Keep {
+    /// body and `head` bytes without; no more than `most`.
+    pub(super) fn take(
+        &self,
+        sender: IpAddr,
+        (whole, head): (u64, u64),
+        most: Keep,
+        now: Moment,
+    ) -> Keep {
+        if most == Keep::Nothing {
+            return Keep::Nothing;
+        }
         let mut of = self.of.lock().unwrap_or_else(PoisonError::into_inner);
         if MOST_SENDERS <= of.len() && !of.contains_key(&sender) {
             of.retain(|_, left| left.at(now) < MOST_BYTES / 2);
@@ -80,7 +141,9 @@ impl Allowance {
         }
         let left = of.get(&sender).map_or(MOST_BYTES, |left| left.at(now));
         let (keep, price) = match left {
-            left if whole.saturating_add(FOR_HEADS) <= left => (Keep::Whole, whole),
+            left if most == Keep::Whole && whole.saturating_add(FOR_HEADS) <= left => {
+                (Keep::Whole, whole)
+            }
             left if head <= left => (Keep::Head, head),
             _ => (Keep::Nothing, 0),
         };
@@ -114,7 +177,7 @@ mod tests {
         let allowance = Allowance::default();
         let take = |who, hours: u64| {
             let now = Moment::at(Duration::from_secs(hours * 3_600));
-            allowance.take(sender(who), MIB, MIB / 2, now)
+            allowance.take(sender(who), (MIB, MIB / 2), Keep::Whole, now)
         };
         for number in 0..12 {
             assert_eq!(take(1, 0), Keep::Whole, "{number}");
@@ -136,14 +199,53 @@ mod tests {
             allowance.give_back(Paid { sender, bytes }, Moment::START);
         };
         for number in 0..100 {
-            let keep = allowance.take(sender(1), MIB, MIB / 2, Moment::START);
+            let keep = allowance.take(sender(1), (MIB, MIB / 2), Keep::Whole, Moment::START);
             assert_eq!(keep, Keep::Whole, "{number}");
             give_back(1, MIB);
         }
         give_back(2, MIB);
         give_back(1, u64::MAX);
-        let most = |_: &i32| allowance.take(sender(1), MIB, MIB, Moment::START) == Keep::Whole;
+        let take = || allowance.take(sender(1), (MIB, MIB), Keep::Whole, Moment::START);
+        let most = |_: &i32| take() == Keep::Whole;
         assert_eq!((0..100).take_while(most).count(), 12);
+    }
+
+    #[test]
+    fn where_all_have_too_much_nobody_pays_for_what_is_not_kept() {
+        let allowance = Allowance::default();
+        let take = |most| allowance.take(sender(1), (MIB, MIB / 2), most, Moment::START);
+        for number in 0..100 {
+            assert_eq!(take(Keep::Nothing), Keep::Nothing, "{number}");
+        }
+        for number in 0..8 {
+            assert_eq!(take(Keep::Head), Keep::Head, "{number}");
+        }
+        for number in 0..8 {
+            assert_eq!(take(Keep::Whole), Keep::Whole, "{number}");
+        }
+        assert_eq!(take(Keep::Whole), Keep::Head);
+    }
+
+    #[test]
+    fn all_together_may_fill_an_eighth_of_the_store_and_a_quarter_more_with_heads() {
+        let total = |held| {
+            let quarantined = Quarantined::default();
+            quarantined.set(held);
+            Total::new(quarantined, 800)
+        };
+        let rows = [
+            (0, 100, Keep::Whole),
+            (0, 101, Keep::Head),
+            (90, 10, Keep::Whole),
+            (90, 11, Keep::Head),
+            (120, 11, Keep::Head),
+            (121, 11, Keep::Nothing),
+            (u64::MAX, 11, Keep::Nothing),
+        ];
+        for (held, whole, expected) in rows {
+            assert_eq!(total(held).allows(whole, 5), expected, "{held} {whole}");
+        }
+        assert_eq!(Total::default().allows(u64::MAX, 1), Keep::Whole);
     }
 
     #[test]
@@ -151,7 +253,7 @@ mod tests {
         let allowance = Allowance::default();
         for number in 0..3 * u32::try_from(MOST_SENDERS).expect("it is small") {
             assert_eq!(
-                allowance.take(sender(number), 10, 5, Moment::START),
+                allowance.take(sender(number), (10, 5), Keep::Whole, Moment::START),
                 Keep::Whole
             );
         }

@@ -38,10 +38,32 @@ impl Promise {
                 }
                 200
             }
-            (Status::Verdict, Quarantine::TooLong) => 413,
-            (Status::Verdict, _) => 400,
+            (Status::Verdict, quarantine) => return verdict(quarantine),
         };
         says(status, &Words::rejected(&quarantine.to_string()))
+    }
+}
+
+/// What whoever may not call hears to what is not kept: nothing that a friend hears.
+pub(super) fn turned_away(status: Status, why: &Quarantine) -> Answer {
+    match status {
+        Status::Received => says(200, &Words::rejected(&why.to_string())),
+        Status::Verdict => verdict(why),
+    }
+}
+
+/// A 4xx that says why. 401 only where a user and a password are asked for: it must say how to
+/// send what is missing, and there is a scheme for nothing else here (RFC 9110 section 15.5.2).
+fn verdict(quarantine: &Quarantine) -> Answer {
+    let status = match quarantine {
+        Quarantine::Password(_) => 401,
+        Quarantine::Address(_) | Quarantine::Token(_) | Quarantine::Signature(_) => 403,
+        Quarantine::TooLong => 413,
+        Quarantine::NoRoute | Quarantine::NoEventId(_) | Quarantine::NoDevice(_) => 400,
+    };
+    Answer {
+        asks_password: status == 401,
+        ..says(status, &Words::rejected(&quarantine.to_string()))
     }
 }
 
@@ -126,6 +148,7 @@ pub(super) fn says(status: u16, words: &Words<'_>) -> Answer {
         content_type: "application/json".into(),
         body: serde_json::to_vec(words).expect("words are plain text"),
         retry_after: None,
+        asks_password: false,
         close: false,
     }
 }

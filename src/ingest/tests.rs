@@ -1,5 +1,6 @@
 //! What is made of requests, and what their senders hear.
 
+mod auth;
 mod samples;
 
 use std::time::Duration;

@@ -313,6 +313,12 @@ pub fn find(subject: &Subject<'_>, selector: &Selector) -> Option<String> {
     found
 }
 
+/// A query with `***` for each value of that name: what [`Selector`] `query:` would find.
+#[must_use]
+pub fn conceal_in_query(name: &str, query: &[u8]) -> Vec<u8> {
+    pairs::conceal(name, query)
+}
+
 /// The selectors of a list up to the first that is known to find something without a look into
 /// the body: what follows it can't win.
 fn up_to_a_sure_one<'a>(

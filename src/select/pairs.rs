@@ -28,15 +28,30 @@ impl Name {
     ///
     /// Source: WHATWG URL, section 5.1 (`application/x-www-form-urlencoded`).
     pub(super) fn find_in(&self, pairs: &[u8]) -> Option<String> {
-        // No encoded name is longer.
-        let longest = 3 * self.0.len();
         pairs.split(|byte| *byte == b'&').find_map(|pair| {
-            let head = &pair[..pair.len().min(longest + 1)];
-            let equals = head.iter().position(|byte| *byte == b'=')?;
-            let is_it = decoded(&pair[..equals]) == self.0.as_bytes();
-            is_it.then(|| text::owned(&decoded(&pair[equals + 1..])))?
+            let value = value_at(&self.0, pair)?;
+            text::owned(&decoded(&pair[value..]))
         })
     }
+}
+
+/// The pairs with `***` for each value of that name.
+pub(super) fn conceal(name: &str, pairs: &[u8]) -> Vec<u8> {
+    let pairs = pairs.split(|byte| *byte == b'&');
+    let concealed = pairs.map(|pair| match value_at(name, pair) {
+        Some(value) => [&pair[..value], b"***"].concat(),
+        None => pair.to_vec(),
+    });
+    concealed.collect::<Vec<_>>().join(&b'&')
+}
+
+/// Where the value of a pair begins, if it has that name.
+fn value_at(name: &str, pair: &[u8]) -> Option<usize> {
+    // No encoded name is longer.
+    let longest = 3 * name.len();
+    let head = &pair[..pair.len().min(longest + 1)];
+    let equals = head.iter().position(|byte| *byte == b'=')?;
+    (decoded(&pair[..equals]) == name.as_bytes()).then_some(equals + 1)
 }
 
 impl fmt::Display for Name {

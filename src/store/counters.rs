@@ -18,6 +18,8 @@ pub struct Counters {
     pub next_entry: u64,
     /// What `max_size` limits: bytes of events, bodies, and what is written beside them.
     pub stored_bytes: u64,
+    /// The part of it that is in quarantine.
+    pub quarantined_bytes: u64,
     /// Events whose record is in the store.
     pub events: u64,
     /// What waits, for each destination.

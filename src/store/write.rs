@@ -62,11 +62,13 @@ impl<'t> Tables<'t> {
             let key = (seq, number);
             self.bodies.insert(key, seal(&key, part).as_slice())?;
         }
+        let bytes = footprint(event, body);
         if event.quarantine.is_some() {
             self.quarantine.insert(seq, seal(&seq, &[]).as_slice())?;
+            self.counters.quarantined_bytes += bytes;
         }
         self.counters.events += 1;
-        self.counters.stored_bytes += footprint(event, body);
+        self.counters.stored_bytes += bytes;
         Ok(Seq(seq))
     }
 
@@ -139,8 +141,15 @@ impl<'t> Tables<'t> {
     }
 
     /// Takes an event out of quarantine; whether it was there.
-    pub fn remove_quarantined(&mut self, seq: Seq) -> Result<bool, Error> {
-        Ok(self.quarantine.remove(seq.0)?.is_some())
+    pub fn remove_quarantined(&mut self, seq: Seq, event: &Event) -> Result<bool, Error> {
+        let was_there = self.quarantine.remove(seq.0)?.is_some();
+        if was_there {
+            // Nothing of it has expired while it was there.
+            let bytes = footprint(event, &[]).saturating_add(event.kept);
+            let held = &mut self.counters.quarantined_bytes;
+            *held = held.saturating_sub(bytes);
+        }
+        Ok(was_there)
     }
 
     /// Counts `entry` and adds it to the audit trail of an event, if the event is still there.
@@ -236,6 +245,8 @@ impl<'t> Tables<'t> {
             bytes += part.len() as u64;
         }
         if kept.quarantined {
+            let held = footprint(&kept.event, &[]).saturating_add(kept.event.kept);
+            self.counters.quarantined_bytes += held;
             self.quarantine.insert(seq, seal(&seq, &[]).as_slice())?;
         }
         for (key, progress) in &kept.pending {

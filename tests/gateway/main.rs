@@ -14,4 +14,5 @@ mod room;
 mod silence;
 mod stop;
 mod storm;
+mod strangers;
 mod verdicts;

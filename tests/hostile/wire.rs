@@ -190,6 +190,7 @@ pub(crate) fn echo(request: &Request) -> Answer {
         content_type: Cow::Borrowed("text/plain"),
         body: request.body.clone(),
         retry_after: None,
+        asks_password: false,
         close: false,
     }
 }

@@ -140,7 +140,7 @@ impl Check<'_> {
 }
 
 /// What has that name.
-fn among<T: Copy>(all: &[(&str, T)], word: &str) -> Result<T, String> {
+pub(super) fn among<T: Copy>(all: &[(&str, T)], word: &str) -> Result<T, String> {
     let found = all.iter().find(|(name, _)| *name == word);
     found.map(|(_, value)| *value).ok_or_else(|| {
         let names: Vec<&str> = all.iter().map(|(name, _)| *name).collect();

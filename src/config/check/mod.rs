@@ -4,13 +4,15 @@
 //! was made of a wrong file is thrown away.
 
 mod answers;
+mod auth;
 mod destination;
 mod profile;
 mod route;
 
-use std::io;
+use std::io::{self, Read as _};
 use std::net::SocketAddr;
 use std::ops::Range;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use toml::Spanned;
@@ -45,10 +47,37 @@ pub fn read_token(path: &Path) -> Result<String, String> {
     }
 }
 
+/// What is in a file with secrets.
+pub(super) struct SecretFile {
+    /// Its bytes.
+    pub(super) bytes: Vec<u8>,
+    /// Whether every user of the machine may read it.
+    pub(super) is_open: bool,
+}
+
+/// The longest file with secrets: thousands of passwords.
+const LONGEST_SECRETS: u64 = 1 << 20;
+
+fn read_secret(path: &Path) -> Result<SecretFile, String> {
+    let unreadable = |why: io::Error| format!("cannot read {}: {why}", path.display());
+    let file = std::fs::File::open(path).map_err(unreadable)?;
+    let about = file.metadata().map_err(unreadable)?;
+    let mut bytes = Vec::new();
+    let mut limited = file.take(LONGEST_SECRETS + 1);
+    limited.read_to_end(&mut bytes).map_err(unreadable)?;
+    if LONGEST_SECRETS < bytes.len() as u64 {
+        return Err(format!("{} is longer than 1 MiB", path.display()));
+    }
+    let is_open = about.is_file() && about.mode() & 0o004 != 0;
+    Ok(SecretFile { bytes, is_open })
+}
+
 /// How the files that a configuration names are looked at.
 pub(super) struct Disk {
     /// Whether a token can be read.
     pub(super) token: fn(&Path) -> Result<(), String>,
+    /// Reads a file with secrets; none where the disk is not to be touched.
+    pub(super) secret: fn(&Path) -> Result<Option<SecretFile>, String>,
     /// Reads a schema; none where the disk is not to be touched.
     pub(super) schema: fn(&Path) -> Result<Option<Schema>, String>,
     /// The names of the files in a folder; none if there is no such folder.
@@ -59,6 +88,7 @@ impl Disk {
     /// Reads them.
     pub(super) const REAL: Self = Self {
         token: |path| read_token(path).map(drop),
+        secret: |path| read_secret(path).map(Some),
         schema: |path| {
             let text = std::fs::read(path).map_err(|why| format!("cannot read it: {why}"))?;
             Schema::parse(&text).map(Some)
@@ -80,6 +110,7 @@ impl Disk {
     /// Touches none.
     pub(super) const NONE: Self = Self {
         token: |_| Ok(()),
+        secret: |_| Ok(None),
         schema: |_| Ok(None),
         folder: |_| Ok(Vec::new()),
     };
@@ -99,12 +130,15 @@ pub(super) fn check(
         disk,
         profiles,
         problems: Vec::new(),
+        warnings: Vec::new(),
+        is_profile: false,
     };
     let ingest = check.ingest(file.ingest);
     let store = check.store(file.store, ingest.max_body);
     let admin = check.admin(file.admin, &ingest);
     let destinations = check.destinations(file.destination);
     let routes = check.routes(file.route, &destinations);
+    check.warnings.sort_by_key(|warning| warning.line);
     if check.problems.is_empty() {
         Ok(Config {
             ingest,
@@ -112,6 +146,7 @@ pub(super) fn check(
             admin,
             destinations,
             routes,
+            warnings: check.warnings,
         })
     } else {
         check.problems.sort_by_key(|problem| problem.line);
@@ -153,6 +188,9 @@ struct Check<'a> {
     disk: &'a Disk,
     profiles: &'a Profiles,
     problems: Vec<Problem>,
+    warnings: Vec<Problem>,
+    /// It is a profile's: what differs between routes is not to be said there.
+    is_profile: bool,
 }
 
 impl Check<'_> {

@@ -1,6 +1,9 @@
 //! Checks of a profile.
 
+use std::ops::Range;
 use std::path::Path;
+
+use toml::Spanned;
 
 use super::route::nowhere;
 use super::{Check, Disk};
@@ -21,6 +24,8 @@ pub(in crate::config) fn profile(
         disk: &Disk::NONE,
         profiles: &Profiles::default(),
         problems: Vec::new(),
+        warnings: Vec::new(),
+        is_profile: true,
     };
     let whose = format!("profile \"{name}\"");
     check.only_of_a_route(&whose, file);
@@ -58,18 +63,40 @@ impl Check<'_> {
     /// A profile is for many routes: what differs between them is not its own to say.
     fn only_of_a_route(&mut self, whose: &str, file: &ProfileFile) {
         let table = &file.route;
+        let signature = table.signature.as_ref().map(Spanned::get_ref);
         let keys = [
             ("name", table.name.as_ref()),
             ("profile", table.profile.as_ref()),
             ("path", table.path.as_ref()),
             ("schema", table.schema.as_ref()),
             ("to", table.to.first()),
+            (
+                "signature.file",
+                signature.and_then(|one| one.file.as_ref().or(one.files.first())),
+            ),
+            (
+                "signature.webhook_id",
+                signature.and_then(|one| one.webhook_id.as_ref()),
+            ),
         ];
         for (key, written) in keys {
             if let Some(written) = written {
-                let text = format!("{whose}: {key} belongs to a [[route]], not to a profile");
-                self.wrong(written.span(), text);
+                self.belongs_to_a_route(whose, key, written.span());
             }
         }
+        if let Some(written) = &table.allow {
+            self.belongs_to_a_route(whose, "allow", written.span());
+        }
+        if let Some(written) = &table.token {
+            self.belongs_to_a_route(whose, "token", written.span());
+        }
+        if let Some(written) = &table.basic {
+            self.belongs_to_a_route(whose, "basic", written.span());
+        }
+    }
+
+    fn belongs_to_a_route(&mut self, whose: &str, key: &str, at: Range<usize>) {
+        let text = format!("{whose}: {key} belongs to a [[route]], not to a profile");
+        self.wrong(at, text);
     }
 }

@@ -202,6 +202,7 @@ impl<'a> Check<'a> {
             },
         );
         route.schema = self.schema(whose, table.schema.as_ref(), route.schema);
+        route.auth = self.auth(whose, route.auth, table);
         self.answers(whose, route, table)
     }
 
@@ -274,6 +275,7 @@ impl<'a> Check<'a> {
             route.device.insert(0, hole);
         }
         self.holes(whose, &route, table);
+        self.token_stays_unseen(whose, &route, table, at.clone());
         self.pointers(whose, &route, at);
         route
     }

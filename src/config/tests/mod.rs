@@ -1,5 +1,6 @@
 //! What files and flags mean.
 
+mod auth;
 mod messages;
 
 use super::*;
