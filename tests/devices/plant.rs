@@ -1,7 +1,6 @@
 //! A site with a route for every known kind of sender, and what its gateway made of what it got.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::fs;
 
 use gatepost::config::Profiles;
@@ -14,44 +13,45 @@ use crate::common::upstream::Upstream;
 use crate::sample::Wanted;
 use crate::sender::Sender;
 
-/// Where the samples go: a profile, and what their route says besides. A profile that is not here
-/// has a route that says nothing besides.
-const ROUTES: &[(&str, &str)] = &[
-    ("adyen", "path = \"/pay/adyen\""),
-    ("chirpstack", "path = \"/lora\""),
-    ("esphome", "path = \"/\""),
-    ("esphome", "name = \"spindel\"\npath = \"/spindel\""),
-    ("gbprimepay", "path = \"/pay/gbp\""),
-    ("github", "path = \"/gh\""),
-    ("hikvision", "path = \"/api/hikvision\""),
-    ("hikvision", "name = \"hik\"\npath = \"/hik\""),
-    ("hikvision-acs", "path = \"/hik/acs\""),
-    ("json", "path = \"/hook\""),
-    (
-        "json",
-        "name = \"sms\"\npath = \"/sms\"\nevent_time = [\"json:/receivedStamp\"]",
-    ),
-    (
-        "json",
-        "name = \"bom\"\npath = \"/bom\"\ndevice = [\"json:/value/0/subscriptionId\"]",
-    ),
-    (
-        "json",
-        "name = \"lf\"\npath = \"/lf\"\nevent_id = [\"json:/id\"]",
-    ),
-    (
-        "json",
-        "name = \"java\"\npath = \"/hook/java\"\nevent_id = [\"json:/seq\"]",
-    ),
-    ("milesight", "path = \"/api/events\""),
-    ("omise", "path = \"/pay/omise\""),
-    ("paypal", "path = \"/pay/paypal\""),
-    ("raw", ""),
-    ("raw", "name = \"events\"\npath = \"/events/{*}\""),
-    ("reolink-onvif", "path = \"/api/webhook/{device}\""),
-    ("stripe", "path = \"/pay/stripe\""),
+/// What the route of a profile with its usual paths says besides.
+const USUAL: &[(&str, &str)] = &[
     ("uniview", "options = { TimeZone = 7 }"),
     ("zkteco", "options = { TimeZone = 7, Delay = 10 }"),
+];
+
+/// Where samples go that do not use the usual paths: a name, a profile, a path, and what the route
+/// says besides.
+const OTHERS: &[[&str; 4]] = &[
+    ["alarms", "hikvision", "/api/hikvision", ""],
+    ["hik", "hikvision", "/hik", ""],
+    ["acs", "hikvision-acs", "/hik/acs", ""],
+    ["lpr", "milesight", "/api/events", ""],
+    ["linecross", "raw", "/events/{*}", ""],
+    ["hook", "json", "/hook", ""],
+    ["esp", "esphome", "/", ""],
+    ["spindel", "esphome", "/spindel", ""],
+    [
+        "sms",
+        "json",
+        "/sms",
+        "event_time = [\"json:/receivedStamp\"]",
+    ],
+    ["onvif", "reolink-onvif", "/api/webhook/{device}", ""],
+    ["lora", "chirpstack", "/lora", ""],
+    ["pay1", "stripe", "/pay/stripe", ""],
+    ["pay2", "adyen", "/pay/adyen", ""],
+    ["pay3", "omise", "/pay/omise", ""],
+    ["pay4", "gbprimepay", "/pay/gbp", ""],
+    ["pay5", "paypal", "/pay/paypal", ""],
+    ["gh", "github", "/gh", ""],
+    [
+        "bom",
+        "json",
+        "/bom",
+        "device = [\"json:/value/0/subscriptionId\"]",
+    ],
+    ["lf", "json", "/lf", "event_id = [\"json:/id\"]"],
+    ["java", "json", "/hook/java", "event_id = [\"json:/seq\"]"],
 ];
 
 /// A running gateway, its folder, and where it delivers to.
@@ -184,17 +184,19 @@ fn configuration(url: &str) -> String {
         "[ingest]\nlisten = [\"127.0.0.1:0\"]\n[store]\npath = \"data/events.redb\"\n\
          [[destination]]\nname = \"cloud\"\nurl = \"{url}\"\n"
     );
-    let profiles = Profiles::embedded().expect("they are right");
-    for name in profiles.names() {
-        let of_it = ROUTES.iter().filter(|(profile, _)| *profile == name);
-        let mut says: Vec<&str> = of_it.map(|(_, says)| *says).collect();
-        if says.is_empty() {
-            says.push("");
-        }
-        for says in says {
-            let route = format!("[[route]]\nprofile = \"{name}\"\nto = [\"cloud\"]\n{says}\n");
-            text.write_str(&route).expect("a string takes everything");
-        }
+    let mut add = |profile: &str, says: &str| {
+        let route = format!("[[route]]\nprofile = \"{profile}\"\nto = [\"cloud\"]\n{says}\n");
+        text.push_str(&route);
+    };
+    for profile in Profiles::embedded().expect("they are right").names() {
+        let says = USUAL.iter().find(|(name, _)| *name == profile);
+        add(profile, says.map_or("", |(_, says)| says));
+    }
+    for [name, profile, path, says] in OTHERS {
+        add(
+            profile,
+            &format!("name = \"{name}\"\npath = \"{path}\"\n{says}"),
+        );
     }
     text
 }

@@ -28,7 +28,7 @@ const SIGNALS: &[(&str, &str, &str)] = &[
     ("10", "dahua-itsapi", "b5f0c7de-0000-4000-8000-000000000042"),
     ("13", "zkteco", "TST7240100001"),
     ("17", "zkteco", "TST7240100001"),
-    ("50", "json", "peer:127.0.0.1"),
+    ("50", "hook", "peer:127.0.0.1"),
 ];
 
 /// What senders were told, and so what must be there.
