@@ -29,7 +29,7 @@ fn post(target: &str, body: &[u8]) -> Vec<u8> {
 
 /// Sends each row on one connection, and asserts what is stored of it.
 fn assert_rows(rows: &[Row<'_>]) -> Vec<Event> {
-    let plant = Plant::start("");
+    let plant = Plant::start();
     let mut sender = plant.connect();
     for (quirk, target, body, ..) in rows {
         sender.say(post(target, body));
@@ -241,7 +241,7 @@ fn senders_without_a_sample_are_read_by_their_profiles() {
 #[test]
 fn large_bodies_are_taken_whole_and_what_is_too_large_is_not_taken_for_whole() {
     const MIB: usize = 1024 * 1024;
-    let plant = Plant::start("");
+    let plant = Plant::start();
     let mut sender = plant.connect();
     let pattern: Vec<u8> = (0..251).collect();
     let picture = |length: usize| pattern.repeat(length / 251 + 1)[..length].to_vec();
@@ -275,7 +275,7 @@ fn large_bodies_are_taken_whole_and_what_is_too_large_is_not_taken_for_whole() {
 #[test]
 fn a_backlog_that_comes_in_one_burst_is_kept_in_its_order() {
     const EVENTS: usize = 300;
-    let plant = Plant::start("");
+    let plant = Plant::start();
     let mut sender = plant.connect();
     let body = |number| format!("{{\"eventId\":\"e{number}\",\"deviceId\":\"d\"}}");
     let all = (0..EVENTS).flat_map(|number| post("/json/a", body(number).as_bytes()));

@@ -11,6 +11,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod commits;
 mod contents;
 mod plant;
 mod quirks;

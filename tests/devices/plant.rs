@@ -9,6 +9,7 @@ use gatepost::store::Store;
 use serde_json::Value;
 
 use crate::common::process::{Gateway, Site};
+use crate::common::trace::{self, Call};
 use crate::common::upstream::Upstream;
 use crate::sample::Wanted;
 use crate::sender::Sender;
@@ -71,13 +72,21 @@ pub(crate) struct Stored {
 }
 
 impl Plant {
-    /// Starts one. `more` is further TOML: other routes.
-    pub(crate) fn start(more: &str) -> Self {
+    /// Starts one.
+    pub(crate) fn start() -> Self {
+        Self::begin(Site::start_quietly)
+    }
+
+    /// Starts one of which [`trace`] reports.
+    pub(crate) fn start_traced() -> Self {
+        Self::begin(trace::start)
+    }
+
+    fn begin(start: fn(&Site) -> Gateway) -> Self {
         let upstream = Upstream::well();
         let site = Site::bare();
-        let text = configuration(&upstream.url()) + more;
-        fs::write(site.config(), text).expect("there is room");
-        let gateway = site.start_quietly();
+        fs::write(site.config(), configuration(&upstream.url())).expect("there is room");
+        let gateway = start(&site);
         let clock_certain = site.json(&["status"])[0]["clock_certain"] == true;
         Self {
             site,
@@ -106,6 +115,12 @@ impl Plant {
             (who, row["heartbeats"].as_u64().expect("a number"))
         });
         all.filter(|(_, count)| *count != 0).collect()
+    }
+
+    /// Stops the gateway, of which [`trace`] reports: what it asked of the kernel.
+    pub(crate) fn end_traced(self) -> Vec<Call> {
+        self.gateway.stop();
+        trace::calls(&self.site)
     }
 
     /// Waits until the upstream has everything, stops the gateway, and reads what it has stored.

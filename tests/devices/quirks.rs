@@ -49,7 +49,7 @@ fn between(bytes: &str) -> Vec<u8> {
 /// Sends each row and asserts what it hears; then what is stored, in that order: for each request
 /// its method, its target and its body.
 fn assert_rows(rows: &[Row]) -> Vec<(String, Vec<u8>, Vec<u8>)> {
-    let plant = Plant::start("");
+    let plant = Plant::start();
     let mut wanted = Vec::new();
     for (quirk, sent, then) in rows {
         let what = format!("{quirk}: {:.200}", String::from_utf8_lossy(sent));
@@ -264,7 +264,7 @@ fn a_look_whether_anybody_is_there_is_answered_and_not_kept() {
 
 #[test]
 fn the_answer_to_a_head_is_a_head() {
-    let plant = Plant::start("");
+    let plant = Plant::start();
     let mut sender = plant.connect();
     for target in ["/", "/raw/a", "/nowhere?x=1"] {
         sender.say(format!("HEAD {target} HTTP/1.1\r\nHost: a\r\n\r\n"));
@@ -277,7 +277,7 @@ fn the_answer_to_a_head_is_a_head() {
 
 #[test]
 fn who_waits_for_it_is_told_to_continue() {
-    let plant = Plant::start("");
+    let plant = Plant::start();
     let mut sender = plant.connect();
     let sent = with("Expect: 100-continue\r\n");
     let (head, body) = sent.split_at(sent.len() - 2);

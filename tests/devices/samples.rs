@@ -248,7 +248,7 @@ fn assert_shown(plant: &Plant, seq: usize, sample: &Sample, request: &Wanted) {
 
 #[test]
 fn every_sample_is_taken_whole_and_its_repetition_recognised() {
-    let plant = Plant::start("");
+    let plant = Plant::start();
     let mut ledger = Ledger::new(&plant);
     for sample in samples() {
         for repeated in [false, true] {
@@ -269,7 +269,7 @@ fn every_sample_is_taken_whole_and_its_repetition_recognised() {
 
 #[test]
 fn every_sample_is_taken_in_pieces_of_one_to_seven_bytes() {
-    let plant = Plant::start("");
+    let plant = Plant::start();
     let mut ledger = Ledger::new(&plant);
     for (number, sample) in samples().into_iter().enumerate() {
         // One by one, then one to seven.
@@ -289,7 +289,7 @@ fn every_sample_is_taken_in_pieces_of_one_to_seven_bytes() {
 /// nothing is kept of it.
 #[test]
 fn two_copies_of_a_sample_that_come_at_once_are_two_requests() {
-    let plant = Plant::start("");
+    let plant = Plant::start();
     let mut ledger = Ledger::new(&plant);
     for sample in samples() {
         if sample.is_hopeless() || sample.ends_by_closing() {
@@ -306,7 +306,7 @@ fn two_copies_of_a_sample_that_come_at_once_are_two_requests() {
 
 #[test]
 fn a_connection_that_stays_open_is_used_again_and_again() {
-    let plant = Plant::start("");
+    let plant = Plant::start();
     let mut ledger = Ledger::new(&plant);
     let mut sender = plant.connect();
     for _ in 0..3 {
