@@ -186,7 +186,6 @@ fn senders_without_a_sample_are_read_by_their_profiles() {
     let picture = b"<EventNotificationAlert><macAddress>m</macAddress><dateTime>t</dateTime>\
                     <bkgUrl>http://10.0.0.7/picture/1</bkgUrl></EventNotificationAlert>";
     let system = b"{\"SN\":\"FC1\",\"Records\":[{\"RecordID\":1},{\"RecordID\":2}]}";
-    let info = b"{\"DeviceInfo\":{\"DeviceID\":\"lpr-1\"}}";
     let rows: &[Row<'_>] = &[
         ("30", "/line", line, ["w1", "U1", "1"], Some(2)),
         (
@@ -205,13 +204,6 @@ fn senders_without_a_sample_are_read_by_their_profiles() {
             None,
         ),
         ("35", "/hik", picture, ["", "m", "t"], None),
-        (
-            "",
-            "/NotificationInfo/DeviceInfo",
-            info,
-            ["", "lpr-1", ""],
-            None,
-        ),
         (
             "36 of section 7",
             "/tasmota/pow",
