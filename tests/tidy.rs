@@ -116,7 +116,7 @@ const ONLY_IN: &[(&str, &[&str])] = &[
     ("rustls", &["upstream"]),
     ("sha2", &["event"]),
     ("signal_hook", &["daemon", "fault"]),
-    ("socket2", &["admin"]),
+    ("socket2", &["admin", "http"]),
     ("tiny_http", &["admin"]),
     ("toml", &["config"]),
     ("ureq", &["upstream"]),

@@ -190,6 +190,9 @@ fn more_idle_connections_than_it_may_have_are_in_nobodys_way() {
         assert!(1000 < descriptors, "{descriptors}");
         assert!(descriptors <= besieged.calm.0 + 1024, "{descriptors}");
         assert_eq!(threads, besieged.calm.1);
+        let grown = besieged.gateway.resident_kb();
+        let grown = grown.saturating_sub(besieged.resident_kb);
+        assert!(grown < 4096, "1024 connections cost {grown} kB");
         drop(idle);
         besieged.end();
     });
