@@ -32,7 +32,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("select", &["event"]),
     ("schema", &[]),
     ("profile", &["clock", "event", "select"]),
-    ("devices", &["clock"]),
+    ("devices", &["audit", "clock", "event"]),
     ("route", &["event", "profile", "schema", "select"]),
     ("config", &["profile", "retry", "route", "schema", "select"]),
     // Edges: disk, device sockets, network, init system.
@@ -45,7 +45,9 @@ const MAY_USE: &[(&str, &[&str])] = &[
     // Flow: the life of an event.
     (
         "commit",
-        &["audit", "clock", "delivery", "event", "fault", "store"],
+        &[
+            "audit", "clock", "delivery", "devices", "event", "fault", "store",
+        ],
     ),
     (
         "ingest",
