@@ -126,7 +126,7 @@ const ONLY_IN: &[(&str, &[&str])] = &[
     ("sha1", &["auth"]),
     ("sha2", &["auth", "event"]),
     ("signal_hook", &["daemon", "fault"]),
-    ("socket2", &["admin"]),
+    ("socket2", &["admin", "http"]),
     ("subtle", &["auth"]),
     ("tiny_http", &["admin"]),
     ("toml", &["config"]),

@@ -20,6 +20,7 @@ use crossbeam_channel::{Sender, bounded, unbounded};
 use log::{error, info, warn};
 
 mod crew;
+mod descriptors;
 mod dispatching;
 mod office;
 mod start;
@@ -234,7 +235,8 @@ fn listen(
     clock: &Arc<dyn Clock>,
     to_admit: Sender<Vec<(Ticket, Request)>>,
 ) -> Result<Server, Error> {
-    let limits = Limits::with_max_body(config.ingest.max_body);
+    let mut limits = Limits::with_max_body(config.ingest.max_body);
+    limits.connections = descriptors::for_devices(config, limits.connections);
     let server = Server::bind(&config.ingest.listen, limits, Arc::clone(clock), to_admit)?;
     Ok(server)
 }

@@ -49,6 +49,11 @@ impl Body {
         self.seen
     }
 
+    /// The bytes that are kept so far.
+    pub(super) fn kept(&self) -> &[u8] {
+        &self.kept
+    }
+
     /// Whether it has its first room. Until then nothing of it is read.
     pub(super) fn has_room(&mut self, limits: &Limits, room: Room<'_>) -> bool {
         if self.room == 0 {
@@ -113,6 +118,13 @@ impl Body {
             digest: hasher.finish(),
         });
         (self.kept, oversize)
+    }
+
+    /// Gives back what has come: it was no body.
+    pub(super) fn forget(&mut self) -> Vec<u8> {
+        self.hasher = None;
+        self.seen = 0;
+        std::mem::take(&mut self.kept)
     }
 
     fn next_room(&self, limits: &Limits) -> usize {

@@ -15,6 +15,9 @@ pub(super) enum Length {
     Chunked,
     /// Until the sender closes, or says nothing for a while.
     UntilClose,
+    /// Nobody has said that there is one. What follows is the next request if it begins like one,
+    /// and otherwise a body until the sender closes or says nothing for a while.
+    Unannounced,
 }
 
 /// What follows from a head.
@@ -39,7 +42,9 @@ impl Framing {
     /// - A length together with `chunked` is a contradiction, and so is a transfer coding that is
     ///   neither `chunked` nor `identity`.
     /// - A POST, PUT or PATCH without either whose connection will end has a body until it ends:
-    ///   such senders exist (esphome #3539), and their body is all they have to say.
+    ///   such senders exist (esphome #3539), and their body is all they have to say. One that does
+    ///   not speak of the end may be of the same firmware and have a body all the same: to take it
+    ///   for none, as RFC 9112 section 6.3 says, would be to acknowledge what is then thrown away.
     /// - `Upgrade` and expectations other than `100-continue` are ignored.
     ///
     /// Source: RFC 9112 sections 6.1, 6.3 and 9.3, RFC 9110 section 10.1.1.
@@ -80,8 +85,9 @@ impl Framing {
             (Some(0), false) => Length::None,
             (Some(bytes), false) => Length::Bytes(bytes),
             (None, true) => Length::Chunked,
-            (None, false) if !keep_alive && brings_a_body(&head.method) => Length::UntilClose,
-            (None, false) => Length::None,
+            (None, false) if !brings_a_body(&head.method) => Length::None,
+            (None, false) if keep_alive => Length::Unannounced,
+            (None, false) => Length::UntilClose,
         };
         Ok(Self {
             length,
@@ -135,7 +141,7 @@ mod tests {
 
     #[test]
     fn a_body_is_as_long_as_the_head_says() {
-        use Length::{Bytes, Chunked, None, UntilClose};
+        use Length::{Bytes, Chunked, None, Unannounced, UntilClose};
         let rows = [
             ("POST / HTTP/1.1", "Content-Length: 5\r\n", Bytes(5)),
             ("GET / HTTP/1.1", "content-length:5\r\n", Bytes(5)),
@@ -165,13 +171,15 @@ mod tests {
             (
                 "POST / HTTP/1.1",
                 "Upgrade: h2c\r\nConnection: Upgrade\r\n",
-                None,
+                Unannounced,
             ),
-            ("POST / HTTP/1.1", "", None),
+            ("POST / HTTP/1.1", "", Unannounced),
+            ("GET / HTTP/1.1", "", None),
+            ("DELETE / HTTP/1.1", "", None),
             ("POST / HTTP/1.1", "Connection: close\r\n", UntilClose),
             ("put / HTTP/1.1", "Connection: close\r\n", UntilClose),
             ("POST / HTTP/1.0", "", UntilClose),
-            ("POST / HTTP/1.0", "Connection: keep-alive\r\n", None),
+            ("POST / HTTP/1.0", "Connection: keep-alive\r\n", Unannounced),
             ("POST / HTTP/1.0", "Content-Length: 5\r\n", Bytes(5)),
             ("GET / HTTP/1.1", "Connection: close\r\n", None),
             ("GET / HTTP/1.0", "", None),

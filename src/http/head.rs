@@ -71,6 +71,16 @@ pub(super) struct Partial {
 }
 
 impl Partial {
+    /// One whose first bytes were read as something else; they hold one line at most.
+    pub(super) fn of(mut bytes: Vec<u8>) -> Self {
+        let begins = bytes.iter().position(|byte| !is_line_end(*byte));
+        bytes.drain(..begins.unwrap_or(bytes.len()));
+        Self {
+            bytes,
+            ..Self::default()
+        }
+    }
+
     /// Whether nothing of a head has come yet.
     pub(super) fn is_empty(&self) -> bool {
         self.bytes.is_empty()
@@ -90,7 +100,7 @@ impl Partial {
         }
         let skipped = input
             .iter()
-            .position(|byte| !matches!(byte, b'\r' | b'\n'))
+            .position(|byte| !is_line_end(*byte))
             .unwrap_or(input.len());
         let input = &input[skipped..];
         if input.is_empty() {
@@ -165,6 +175,18 @@ pub(super) fn begins_with_a_method(bytes: &[u8]) -> bool {
     true
 }
 
+/// Whether `bytes`, which hold one line at most beside empty ones, begin another request; none: it
+/// can't be known yet.
+pub(super) fn begins_a_request(bytes: &[u8]) -> Option<bool> {
+    let begins = bytes.iter().position(|byte| !is_line_end(*byte))?;
+    let bytes = &bytes[begins..];
+    if !begins_with_a_method(bytes) {
+        return Some(false);
+    }
+    let line = bytes.strip_suffix(b"\n")?;
+    Some(forgiving::request_line(line) != Err(Fault::NotHttp))
+}
+
 /// Reads a head that httparse takes, and says how long it is.
 fn read_well_formed(bytes: &[u8]) -> Option<(Head, usize)> {
     let mut room = [const { MaybeUninit::uninit() }; USUAL_HEADERS];
@@ -210,6 +232,10 @@ pub(super) fn trimmed(mut bytes: &[u8]) -> &[u8] {
 
 pub(super) fn position(bytes: &[u8], wanted: u8) -> Option<usize> {
     bytes.iter().position(|byte| *byte == wanted)
+}
+
+pub(super) fn is_line_end(byte: u8) -> bool {
+    matches!(byte, b'\r' | b'\n')
 }
 
 pub(super) fn is_token(byte: u8) -> bool {

@@ -89,7 +89,7 @@ pub struct Limits {
     /// keep-alive (`ZKTeco`, 60 s).
     pub idle: Duration,
     /// How many connections may be open, with the requests not yet answered whose senders have
-    /// left. 1024.
+    /// left. 1024; the daemon lowers it where the process may not open so many files.
     pub connections: usize,
     /// Bytes of requests in memory over all connections, heads included, from the end of the head
     /// until they are answered, whether or not their senders are still there. 64 MiB;

@@ -14,7 +14,7 @@ use super::Limits;
 use super::body::{Body, Room};
 use super::chunked::{Chunked, Part};
 use super::framing::{Framing, Length};
-use super::head::{Fault, Head, Partial};
+use super::head::{Fault, Head, Partial, begins_a_request, is_line_end, position};
 use crate::event::Request;
 
 /// Reads the requests of one connection.
@@ -51,6 +51,8 @@ enum Coding {
     Bytes(u64),
     Chunked(Chunked),
     UntilClose,
+    /// Until it is known whether what has come is a body or the next request.
+    Unannounced,
 }
 
 /// How far the current request is.
@@ -144,6 +146,11 @@ impl Reader {
             }
             State::Body(incoming) => match incoming.feed(input, limits, room) {
                 (used, Ok(Whole::Yes)) => (used, self.complete()),
+                (used, Ok(Whole::AndBegun(next))) => {
+                    let step = self.complete();
+                    self.state = State::Head(next);
+                    (used, step)
+                }
                 (used, Ok(Whole::No(step)) | Err(step)) => (used, step),
             },
         }
@@ -184,7 +191,8 @@ impl Reader {
                 silence: match &incoming.coding {
                     Coding::Chunked(chunked) if chunked.is_whole() => Silence::Complete,
                     Coding::UntilClose if incoming.body.seen() == 0 => Silence::Complete,
-                    Coding::UntilClose => Silence::Doubtful,
+                    Coding::Unannounced if incoming.is_blank() => Silence::Complete,
+                    Coding::UntilClose | Coding::Unannounced => Silence::Doubtful,
                     Coding::Bytes(_) | Coding::Chunked(_) => Silence::Lost,
                 },
             },
@@ -227,6 +235,7 @@ impl Reader {
             Length::Bytes(bytes) => (Coding::Bytes(bytes), Some(bytes)),
             Length::Chunked => (Coding::Chunked(Chunked::new()), None),
             Length::UntilClose => (Coding::UntilClose, None),
+            Length::Unannounced => (Coding::Unannounced, None),
         };
         let mut incoming = Incoming {
             cost: head.cost(),
@@ -241,6 +250,10 @@ impl Reader {
             (used, Ok(Whole::Yes)) => {
                 let step = incoming.complete(self.peer);
                 (used, step)
+            }
+            (used, Ok(Whole::AndBegun(next))) => {
+                self.state = State::Head(next);
+                (used, incoming.complete(self.peer))
             }
             (used, Ok(Whole::No(step))) => {
                 self.state = State::Body(Box::new(incoming));
@@ -262,6 +275,8 @@ impl Reader {
 /// Whether a body is whole; if not, what follows.
 enum Whole {
     Yes,
+    /// There is none, and the next request has begun.
+    AndBegun(Partial),
     No(Step),
 }
 
@@ -289,6 +304,8 @@ impl Incoming {
             let data = match &mut self.coding {
                 Coding::Bytes(left) => rest.len().min(usize::try_from(*left).unwrap_or(usize::MAX)),
                 Coding::UntilClose => rest.len(),
+                // Not beyond the line that decides.
+                Coding::Unannounced => position(rest, b'\n').map_or(rest.len(), |end| end + 1),
                 Coding::Chunked(chunked) => {
                     let Ok((framing, part)) = chunked.next(rest) else {
                         return (used, Err(Step::Refuse));
@@ -303,16 +320,9 @@ impl Incoming {
             };
             let taken = self.body.take(&input[used..used + data], limits, room);
             used += taken;
-            let whole = match &mut self.coding {
-                Coding::Bytes(left) => {
-                    *left -= u64::try_from(taken).unwrap_or(*left);
-                    *left == 0
-                }
-                Coding::Chunked(chunked) => {
-                    chunked.took(taken);
-                    false
-                }
-                Coding::UntilClose => false,
+            let whole = match self.took(taken, limits) {
+                Ok(whole) => whole,
+                Err(next) => return (used, Ok(Whole::AndBegun(next))),
             };
             if !whole && self.body.is_cut(limits) {
                 self.after = After::Rest;
@@ -322,12 +332,50 @@ impl Incoming {
                 _ if whole => return (used, Ok(Whole::Yes)),
                 _ if taken < data => return (used, Ok(Whole::No(Step::Room))),
                 Coding::Chunked(_) => {}
+                Coding::Unannounced | Coding::UntilClose if used < input.len() => {}
                 _ => return (used, Ok(Whole::No(Step::More))),
             }
         }
     }
 
-    fn complete(self, peer: SocketAddr) -> Step {
+    /// Whether it is whole after these bytes of the body; or they were the next request.
+    fn took(&mut self, taken: usize, limits: &Limits) -> Result<bool, Partial> {
+        match &mut self.coding {
+            Coding::Bytes(left) => {
+                *left -= u64::try_from(taken).unwrap_or(*left);
+                return Ok(*left == 0);
+            }
+            Coding::Chunked(chunked) => chunked.took(taken),
+            Coding::UntilClose => {}
+            Coding::Unannounced => return self.decide(limits).map_or(Ok(false), Err),
+        }
+        Ok(false)
+    }
+
+    /// Whether what has come is a body or the next request, as far as that can be known: in the
+    /// one case it is read on as such, in the other this is how that begins.
+    fn decide(&mut self, limits: &Limits) -> Option<Partial> {
+        let seen = usize::try_from(self.body.seen()).unwrap_or(usize::MAX);
+        let is_whole = self.body.kept().len() == seen && seen < limits.head_bytes;
+        match begins_a_request(self.body.kept()) {
+            Some(true) if is_whole => Some(Partial::of(self.body.forget())),
+            None if is_whole => None,
+            _ => {
+                self.coding = Coding::UntilClose;
+                None
+            }
+        }
+    }
+
+    /// Whether nothing has come but the ends of lines, which are no body that anybody would mean.
+    fn is_blank(&self) -> bool {
+        self.body.kept().iter().all(|byte| is_line_end(*byte))
+    }
+
+    fn complete(mut self, peer: SocketAddr) -> Step {
+        if matches!(self.coding, Coding::Unannounced) && self.is_blank() {
+            self.body.forget();
+        }
         let Self { head, body, .. } = self;
         let (body, oversize) = body.finish();
         Step::Complete(Complete {

@@ -11,6 +11,7 @@ use crossbeam_channel::{Receiver, Sender};
 use mio::event::Event;
 use mio::net::TcpListener;
 use mio::{Events, Interest, Poll, Token, Waker};
+use socket2::SockRef;
 
 use super::answers::{Answers, Batch, Shared};
 use super::budget::{Budget, Held};
@@ -23,6 +24,11 @@ use crate::event::Request;
 
 /// The wake from another thread. Slots count from 0, listeners from the other end.
 const WAKE: Token = Token(usize::MAX);
+
+/// How many senders may wait to be let in. One more is not heard, and tries again after 1 s, 3 s
+/// and 7 s (RFC 6298 section 2): after a power cut all of a site come at once. The kernel's own
+/// limit, `net.core.somaxconn`, is 4096.
+const BACKLOG: i32 = 1024;
 
 /// How many readiness events are taken at once.
 const EVENTS: usize = 1024;
@@ -295,6 +301,8 @@ impl Loop {
 
 fn listen(address: SocketAddr, poll: &Poll, index: usize) -> std::io::Result<Listener> {
     let mut socket = TcpListener::bind(address)?;
+    // Once more, since mio asks for 128. Source: listen(2).
+    SockRef::from(&socket).listen(BACKLOG)?;
     let address = socket.local_addr()?;
     let token = Token(usize::MAX - 1 - index);
     poll.registry()

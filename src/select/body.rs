@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use super::{json, pairs, text, xml};
+use super::{json, pairs, text, time, xml};
 
 /// Where in a body a value is.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -16,6 +16,8 @@ pub(super) enum Body {
     Form(pairs::Name),
     /// It is the line of that number, from 1.
     Line(usize),
+    /// It is the first date with a time of day in any line.
+    Time,
 }
 
 /// The highest number of a line.
@@ -33,8 +35,10 @@ impl Body {
             "form" => pairs::Name::parse(rest, kind).map(Self::Form),
             "line" => match rest.parse() {
                 Ok(number @ 1..=MOST_LINES) => Ok(Self::Line(number)),
+                Err(_) if rest == "time" => Ok(Self::Time),
                 _ => Err(format!(
-                    "a line has a number from 1 to {MOST_LINES}, as in line:1"
+                    "a line has a number from 1 to {MOST_LINES}, as in line:1; line:time is the \
+                     first date with a time of day in any line"
                 )),
             },
             _ => return None,
@@ -53,6 +57,7 @@ impl Body {
             }
             Self::Xml(path) => path.find_in(body).map(Cow::Owned),
             Self::Form(name) => name.find_in(body).map(Cow::Owned),
+            Self::Time => time::find_in(body).map(Cow::Borrowed),
             Self::Line(number) => text::of(body.split(|byte| *byte == b'\n').nth(number - 1)?),
         }
     }
@@ -65,6 +70,7 @@ impl fmt::Display for Body {
             Self::Xml(path) => write!(f, "xml:{path}"),
             Self::Form(name) => write!(f, "form:{name}"),
             Self::Line(number) => write!(f, "line:{number}"),
+            Self::Time => f.write_str("line:time"),
         }
     }
 }

@@ -148,7 +148,7 @@ impl<'p> Wanted<'p> {
         if self.count == 0 {
             return Ok(document);
         }
-        let body = body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(body);
+        let body = bare(body);
         if body.trim_ascii().is_empty() {
             return Err(Error::Empty);
         }
@@ -205,6 +205,13 @@ fn string(raw: &str) -> Option<Cow<'_, str>> {
         Cow::Borrowed(content)
     };
     Some(text).filter(|text| !text.is_empty())
+}
+
+/// `body` without a byte order mark, and without the NUL that ends a string in C.
+fn bare(body: &[u8]) -> &[u8] {
+    let body = body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(body);
+    let end = body.iter().rposition(|byte| *byte != 0);
+    &body[..end.map_or(0, |end| end + 1)]
 }
 
 /// The skipping of `serde_json` does not count levels, so we do, but only where there can be too
@@ -464,6 +471,8 @@ mod tests {
             (b"null", "/a", None),
             (b"-0", "/a", None),
             (b"\xef\xbb\xbf{\"a\":1}", "/a", Some("1")),
+            (b"{\"a\":1}\0", "/a", Some("1")),
+            (b"{\"a\":1}\r\n\0\0", "/a", Some("1")),
             (b"{\"\xc4\xe3\":\"\xba\xc3\",\"a\":1}", "/a", Some("1")),
         ];
         for (body, pointer, expected) in rows {

@@ -22,6 +22,7 @@ mod multipart;
 mod pairs;
 mod part;
 mod text;
+mod time;
 mod xml;
 
 use std::borrow::Cow;

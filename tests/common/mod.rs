@@ -5,6 +5,7 @@ pub(crate) mod device;
 mod log;
 mod operator;
 pub(crate) mod process;
+pub(crate) mod trace;
 pub(crate) mod upstream;
 
 use std::process::Command;

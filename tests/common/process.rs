@@ -234,19 +234,27 @@ impl Gateway {
 
     /// One of the amounts in `/proc/pid/status`, by its name there.
     pub(crate) fn status_kb(&self, name: &str) -> u64 {
-        let status = format!("/proc/{}/status", self.child.id());
-        let status = fs::read_to_string(status).expect("this is Linux");
-        let line = status.lines().find_map(|line| line.strip_prefix(name));
-        let number = line.and_then(|line| line.trim().strip_suffix(" kB"));
-        let number = number.and_then(|number| number.parse().ok());
+        let number = self.status(name);
+        let number = number.strip_suffix(" kB").and_then(|kb| kb.parse().ok());
         number.expect("a number of kB")
+    }
+
+    /// A line of `/proc/pid/status`, by its name there.
+    pub(crate) fn status(&self, name: &str) -> String {
+        let status = fs::read_to_string(self.proc().join("status")).expect("this is Linux");
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
+        line.expect("there is such a line").trim().to_owned()
+    }
+
+    /// What the kernel says about it. Source: proc(5).
+    pub(crate) fn proc(&self) -> PathBuf {
+        PathBuf::from(format!("/proc/{}", self.child.id()))
     }
 
     /// How much processor time it has taken, in hundredths of a second. Source: proc(5),
     /// `/proc/pid/stat`, fields 14 and 15.
     pub(crate) fn ticks(&self) -> u64 {
-        let stat = format!("/proc/{}/stat", self.child.id());
-        let stat = fs::read_to_string(stat).expect("this is Linux");
+        let stat = fs::read_to_string(self.proc().join("stat")).expect("this is Linux");
         let (_, fields) = stat.rsplit_once(") ").expect("the name is in brackets");
         let field = |at: usize| {
             fields

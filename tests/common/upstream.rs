@@ -260,10 +260,10 @@ fn read(reader: &mut BufReader<TcpStream>) -> io::Result<Received> {
     let mut headers = Vec::new();
     loop {
         let line = line()?;
-        let Some((name, value)) = line.split_once(": ") else {
+        let Some((name, value)) = line.split_once(':') else {
             break;
         };
-        headers.push((name.to_ascii_lowercase(), value.to_owned()));
+        headers.push((name.to_ascii_lowercase(), value.trim_start().to_owned()));
     }
     let length = headers.iter().find(|(name, _)| name == "content-length");
     let length = length.and_then(|(_, value)| value.parse().ok());

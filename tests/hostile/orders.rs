@@ -1,7 +1,10 @@
 //! What the rest of the gateway tells the device plane: drain, stop, refuse.
 
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::time::Duration;
 
+use gatepost::clock::SystemClock;
 use gatepost::http::{Answer, Limits};
 
 use crate::senders::limits;
@@ -14,7 +17,7 @@ fn draining_finishes_what_was_begun_and_lets_nobody_in() {
     let mut waiting = server.send(POST);
     let (ticket, request) = server.next();
     let mut half = server.send(&POST[..20]);
-    server.pass(std::time::Duration::ZERO);
+    server.pass(Duration::ZERO);
 
     server.answers.drain();
     closed(&mut idle, "nothing was begun");
@@ -34,7 +37,7 @@ fn draining_finishes_what_was_begun_and_lets_nobody_in() {
 fn draining_waits_no_longer_than_a_sender_may_take() {
     let server = Running::by_hand(limits());
     let mut half = server.send(&POST[..20]);
-    server.pass(std::time::Duration::ZERO);
+    server.pass(Duration::ZERO);
     server.answers.drain();
     let clock = server.clock.clone();
     clock.pass(limits().head_time);
@@ -105,4 +108,23 @@ fn an_address_that_is_taken_is_named() {
     .expect_err("it is in use");
     let wanted = format!("cannot listen on {}", server.address);
     assert_eq!(error.to_string(), wanted);
+}
+
+/// More than the 128 that libraries ask for; Linux before 5.4 has no room for more.
+#[test]
+fn hundreds_may_wait_to_be_let_in() {
+    const WAITING: usize = 500;
+    let most = std::fs::read_to_string("/proc/sys/net/core/somaxconn").expect("this is Linux");
+    let most: usize = most.trim().parse().expect("a number");
+    let (requests, _batches) = crossbeam_channel::bounded(1);
+    let loopback = SocketAddr::from(([127, 0, 0, 1], 0));
+    let clock = Arc::new(SystemClock::new());
+    // It does not run, so nobody is let in.
+    let server = gatepost::http::Server::bind(&[loopback], Limits::default(), clock, requests);
+    let server = server.expect("port 0 is free");
+    let address = server.addresses()[0];
+    // One that is not heard tries again after a second.
+    let connect = |_| TcpStream::connect_timeout(&address, Duration::from_millis(900));
+    let waiting: Result<Vec<TcpStream>, _> = (0..WAITING.min(most)).map(connect).collect();
+    assert!(waiting.is_ok(), "{waiting:?}");
 }

@@ -78,6 +78,9 @@ fn bodies(bytes: &[u8]) -> (Vec<Vec<u8>>, Last) {
     (bodies.collect(), last)
 }
 
+/// A sender that does not say whether there is a body.
+const VAGUE: &str = "POST /a HTTP/1.1\r\n\r\n";
+
 const OK: &str = "POST /a HTTP/1.1\r\nContent-Length: 2\r\n\r\nhi";
 
 #[test]
@@ -106,6 +109,42 @@ fn requests_come_out_with_their_bodies() {
     for (bytes, wanted) in rows {
         let wanted: Vec<Vec<u8>> = wanted.iter().map(|body| body.as_bytes().to_vec()).collect();
         assert_eq!(bodies(bytes.as_bytes()), (wanted, Last::More), "{bytes:?}");
+    }
+}
+
+#[test]
+fn what_nobody_announced_is_the_next_request_if_it_begins_like_one_and_a_body_if_not() {
+    let form = format!("a=1&b=2\r\n{OK}");
+    let parts = format!("\r\n--b\r\n\r\n{OK}");
+    let long = format!("GET /{} HTTP/1.1\r\n\r\n", "x".repeat(1000));
+    let rows: &[(String, &[&str])] = &[
+        (VAGUE.to_owned(), &[""]),
+        (format!("{VAGUE}\r\n"), &[""]),
+        (format!("{VAGUE}{OK}"), &["", "hi"]),
+        (format!("{VAGUE}{VAGUE}\n{OK}"), &["", "", "hi"]),
+        (format!("{VAGUE}GET /b HTTP/1.1\n\n{OK}"), &["", "", "hi"]),
+        (format!("{VAGUE}{{\"a\":1}}"), &["{\"a\":1}"]),
+        (format!("{VAGUE}{form}"), &[&form]),
+        (format!("{VAGUE}{parts}"), &[&parts]),
+        (format!("{VAGUE}door open"), &["door open"]),
+        (
+            format!("{VAGUE}door open\n{OK}"),
+            &[&format!("door open\n{OK}")],
+        ),
+        (format!("{VAGUE}{long}"), &[&long]),
+    ];
+    for (bytes, wanted) in rows {
+        let wanted: Vec<Vec<u8>> = wanted.iter().map(|body| body.as_bytes().to_vec()).collect();
+        for size in 1..bytes.len().min(99) {
+            let (requests, last) = read(bytes.as_bytes(), &[size], size % 2 == 0);
+            let bodies = requests.into_iter().map(|request| request.body);
+            let found = (bodies.collect::<Vec<_>>(), last);
+            assert_eq!(
+                found,
+                (wanted.clone(), Last::More),
+                "{bytes:.99?} by {size}"
+            );
+        }
     }
 }
 
