@@ -323,13 +323,7 @@ impl Health {
     /// For `gatepost status`: why it is not up and when it is tried next.
     #[must_use]
     pub fn why(&self, now: Moment) -> String {
-        let state = self.state;
-        let below = if state == State::Up {
-            format!("up, {} at a time", self.window)
-        } else {
-            let since = Pause(now.since(self.since));
-            format!("{state}: {}, not up for {since}", self.reason)
-        };
+        let (state, below) = (self.state, self.condition(now));
         if let Some(held) = self.held_by_operator {
             let held = Pause(now.since(held));
             return format!("held by operator for {held}, nothing is sent ({below})");
@@ -343,6 +337,17 @@ impl Health {
             ),
             (_, None) => format!("{below}, {} is due", next_words(state)),
         }
+    }
+
+    /// How it is, and if it is not up, why and since when.
+    #[must_use]
+    pub fn condition(&self, now: Moment) -> String {
+        let state = self.state;
+        if state == State::Up {
+            return format!("up, {} at a time", self.window);
+        }
+        let since = Pause(now.since(self.since));
+        format!("{state}: {}, not up for {since}", self.reason)
     }
 
     /// The state as people are told it: what is up only for want of a better idea is still down.

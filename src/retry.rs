@@ -11,6 +11,10 @@
 
 use std::time::Duration;
 
+mod overrides;
+
+pub use overrides::Overrides;
+
 use crate::clock::Reading;
 use crate::delivery::{Answer, Outcome, RetryAfter, Verdict};
 use crate::rng::Rng;
@@ -93,20 +97,20 @@ impl RetryPolicy {
 /// | 408 409 425, 5xx, no answer in time | retry |
 /// | 429, 503 with Retry-After | pause |
 /// | 401 403 404 405 407 410, 3xx | hold |
-/// | not reachable | down |
+/// | not reachable, 511, a 2xx without the proof that the destination asks for | down |
 /// | anything else: 1xx, other 4xx, 600 and above, a failure of our own | retry |
 ///
 /// That a destination demands a proof beside its 2xx must be checked before: it is not in the
-/// status.
+/// status. 511 never comes from a destination, but from what stands between.
 ///
-/// Source: DESIGN section 6; RFC 9110 section 15, RFC 6585 (429, 431), RFC 8470 (425), RFC 7725
-/// (451).
+/// Source: DESIGN section 6; RFC 9110 section 15, RFC 6585 (429, 431, 511), RFC 8470 (425), RFC
+/// 7725 (451).
 #[must_use]
 pub fn classify(outcome: &Outcome) -> Verdict {
     match outcome {
         Outcome::Answered(answer) => classify_answer(answer),
         Outcome::TimedOut | Outcome::Failed(_) => Verdict::Retry,
-        Outcome::Unreachable(_) => Verdict::Down,
+        Outcome::Unreachable(_) | Outcome::Unproven(_) => Verdict::Down,
         Outcome::Misconfigured(_) => Verdict::Hold,
         Outcome::Damaged(_) | Outcome::Invalid(_) => Verdict::Dead,
     }
@@ -135,6 +139,7 @@ fn classify_answer(answer: &Answer) -> Verdict {
         300..=399 | 401 | 403 | 404 | 405 | 407 | 410 => Verdict::Hold,
         429 => Verdict::Pause(answer.retry_after),
         503 if answer.retry_after.is_some() => Verdict::Pause(answer.retry_after),
+        511 => Verdict::Down,
         _ => Verdict::Retry,
     }
 }
@@ -151,6 +156,7 @@ mod tests {
             status,
             retry_after,
             head: Vec::new(),
+            headers: Vec::new(),
         }))
     }
 
@@ -166,6 +172,7 @@ mod tests {
                 300..=399 => (Verdict::Hold, Verdict::Hold),
                 429 => (Verdict::Pause(None), Verdict::Pause(Some(soon))),
                 503 => (Verdict::Retry, Verdict::Pause(Some(soon))),
+                511 => (Verdict::Down, Verdict::Down),
                 _ if dead.contains(&status) => (Verdict::Dead, Verdict::Dead),
                 _ if hold.contains(&status) => (Verdict::Hold, Verdict::Hold),
                 _ if retry.contains(&status) => (Verdict::Retry, Verdict::Retry),
@@ -187,6 +194,7 @@ mod tests {
         let rows = [
             (Outcome::TimedOut, Verdict::Retry),
             (Outcome::Unreachable(words()), Verdict::Down),
+            (Outcome::Unproven(words()), Verdict::Down),
             (Outcome::Damaged(words()), Verdict::Dead),
             (Outcome::Invalid(words()), Verdict::Dead),
             (Outcome::Misconfigured(words()), Verdict::Hold),

@@ -72,6 +72,7 @@ fn the_status_of_a_running_daemon_is_the_dispatchers() {
         name: "cloud".to_owned(),
         state: health::State::Down,
         held_by_operator: false,
+        is_closed: false,
         why: "it cannot be reached".to_owned(),
         in_flight: 1,
         lanes: 2,

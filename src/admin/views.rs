@@ -102,8 +102,11 @@ pub struct DestinationStatus {
     pub held: bool,
     /// `up`, `down`, `held` or `paused`; none while no daemon runs.
     pub state: Option<String>,
-    /// A sentence: how it is, and if it is not up, why and when it is tried next; empty while no
-    /// daemon runs.
+    /// Whether it is outside the hours in which it is sent to; see `window`.
+    #[serde(default)]
+    pub closed: bool,
+    /// A sentence: how it is, and if it is not up or is closed, why and when it is tried next;
+    /// empty while no daemon runs.
     pub why: String,
     /// Deliveries still to be made.
     pub pending: u64,

@@ -81,6 +81,7 @@ fn answer_after(status: u16, seconds: Option<u64>) -> Outcome {
         status,
         retry_after: seconds.map(delay),
         head: Vec::new(),
+        headers: Vec::new(),
     })
 }
 

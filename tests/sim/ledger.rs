@@ -349,7 +349,7 @@ impl Ledger {
     /// Whether this event has brought the destination down three times, which took others between.
     fn breaks(&mut self, destination: DestinationNo, seq: Seq, outcome: &Outcome) -> bool {
         let answers = self.answers.entry(destination).or_default();
-        if !matches!(outcome, Outcome::Unreachable(_)) {
+        if !matches!(outcome, Outcome::Unreachable(_) | Outcome::Unproven(_)) {
             *answers += 1;
             return false;
         }
@@ -470,6 +470,6 @@ fn blame(outcome: &Outcome) -> Blame {
         },
         Outcome::TimedOut | Outcome::Failed(_) => Blame::Doubtful,
         Outcome::Damaged(_) | Outcome::Invalid(_) => Blame::Guilty,
-        Outcome::Unreachable(_) | Outcome::Misconfigured(_) => Blame::Nobody,
+        Outcome::Unreachable(_) | Outcome::Unproven(_) | Outcome::Misconfigured(_) => Blame::Nobody,
     }
 }

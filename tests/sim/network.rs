@@ -251,5 +251,6 @@ fn answer(status: u16, retry_after: Option<RetryAfter>) -> Outcome {
         status,
         retry_after,
         head: Vec::new(),
+        headers: Vec::new(),
     })
 }

@@ -5,6 +5,7 @@
 
 mod answers;
 mod destination;
+mod manner;
 mod profile;
 mod route;
 
