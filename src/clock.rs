@@ -7,6 +7,8 @@
 //! So every timer is a [`Moment`], which only goes forward, and a [`Timestamp`] is for people and
 //! records; a [`Reading`] says whether it can be trusted.
 
+mod told;
+
 use std::fmt;
 use std::ops::Add;
 use std::sync::{Mutex, MutexGuard};
@@ -14,6 +16,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
+
+pub use told::Told;
 
 /// A point on the monotonic clock: how long after its origin, which is the start of the process.
 ///

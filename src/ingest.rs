@@ -63,12 +63,14 @@ impl Intake {
     /// starts of the machine.
     #[must_use]
     pub fn new(routes: Routes, numbers: BTreeMap<String, DestinationNo>, boot: u64) -> Self {
+        let every = |route: &Route| Some((route.name.clone(), route.expect_every?));
+        let every = routes.iter().filter_map(every).collect();
         Self {
             routes,
             numbers,
             boot,
             allowance: Allowance::default(),
-            devices: Arc::default(),
+            devices: Arc::new(Devices::new(every)),
         }
     }
 

@@ -16,6 +16,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::IpAddr;
+use std::time::Duration;
 
 use percent_encoding::percent_decode;
 
@@ -53,6 +54,8 @@ pub struct Route {
     pub answers: Answers,
     /// Whether its senders send again what was refused.
     pub retries: Retries,
+    /// How often each of its devices is expected to be heard of; none: it may be silent.
+    pub expect_every: Option<Duration>,
     /// What bodies must be like to be sent on; none: like anything.
     pub schema: Option<Schema>,
     /// The names of the destinations it leads to; none: its events are held.
@@ -77,6 +80,7 @@ impl Route {
             status: Status::default(),
             answers: Answers::default(),
             retries: Retries::default(),
+            expect_every: None,
             schema: None,
             to: Vec::new(),
         }

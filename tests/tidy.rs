@@ -34,7 +34,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("schema", &[]),
     ("profile", &["clock", "event", "select"]),
     ("proof", &["delivery", "profile"]),
-    ("devices", &["clock"]),
+    ("devices", &["audit", "clock", "event"]),
     ("route", &["event", "profile", "schema", "select"]),
     (
         "config",
@@ -52,7 +52,9 @@ const MAY_USE: &[(&str, &[&str])] = &[
     // Flow: the life of an event.
     (
         "commit",
-        &["audit", "clock", "delivery", "event", "fault", "store"],
+        &[
+            "audit", "clock", "delivery", "devices", "event", "fault", "store",
+        ],
     ),
     (
         "ingest",

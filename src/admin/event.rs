@@ -6,6 +6,7 @@ use super::names::Names;
 use super::views::{DeliveryState, DeliveryView, EventView, QuarantineView, Time, TrailLine};
 use super::{Kind, Refusal, State, lists};
 use crate::audit::{Ending, Entry, Line};
+use crate::clock::Told;
 use crate::commit::DestinationRef;
 use crate::delivery::{DeadLetter, Progress, idempotency_key};
 use crate::event::{DestinationNo, Event, Lane, Seq};
@@ -29,6 +30,9 @@ pub(super) fn view(state: &State, seq: Seq) -> Result<EventView, Refusal> {
     let headers = event.headers.iter();
     Ok(EventView {
         clock_certain: event.received.certain,
+        event_time_off_ms: off_ms(&event),
+        event_time: event.event_time.clone(),
+        items: event.items,
         peer: event.peer.to_string(),
         method: event.method.clone(),
         target: text(&event.target),
@@ -48,6 +52,14 @@ pub(super) fn view(state: &State, seq: Seq) -> Result<EventView, Refusal> {
         trail: lines(state, seq, &event, trail),
         head,
     })
+}
+
+/// See [`EventView::event_time_off_ms`].
+fn off_ms(event: &Event) -> Option<u64> {
+    let told = Told::read(event.event_time.as_deref()?)?;
+    let received = event.received.certain.then_some(event.received.wall)?;
+    let off = told.is_far_from(received)?;
+    u64::try_from(off.as_millis()).ok()
 }
 
 /// `GET /api/events/{seq}/body`: the kept bytes, as they were sent.

@@ -10,7 +10,7 @@ use super::views::{
 };
 use super::{Kind, Refusal, State};
 use crate::delivery::DeadLetter;
-use crate::devices::Seen;
+use crate::devices::{Devices, Seen};
 use crate::event::{DestinationNo, Event, Seq, name};
 use crate::health;
 use crate::store;
@@ -53,6 +53,7 @@ pub(super) fn status(state: &State) -> Result<Status, store::Error> {
             name,
         });
     }
+    let counts = state.office.devices().map(Devices::counts);
     Ok(Status {
         version: state.version.to_owned(),
         gateway: state.store.gateway().to_string(),
@@ -63,28 +64,32 @@ pub(super) fn status(state: &State) -> Result<Status, store::Error> {
         stored_bytes: counters.stored_bytes,
         quarantined: state.store.quarantined()?,
         totals: counters.totals,
-        devices: state.office.devices().map(|devices| devices.count() as u64),
+        devices: counts.map(|(heard, _)| heard as u64),
+        silent: counts.map(|(_, silent)| silent as u64),
         destinations,
     })
 }
 
+/// Who was heard of.
+pub(super) fn heard_of(state: &State) -> Result<&Devices, Refusal> {
+    let detail = "only the running daemon knows who was heard of";
+    let devices = state.office.devices();
+    devices.ok_or_else(|| Refusal::new(Kind::Unavailable, detail))
+}
+
 /// `GET /api/devices`: all of them at once, since their number is bounded.
 pub(super) fn devices(state: &State) -> Result<Page<DeviceRow>, Refusal> {
-    let devices = state.office.devices().ok_or_else(|| {
-        Refusal::new(
-            Kind::Unavailable,
-            "only the running daemon knows who was heard of",
-        )
-    })?;
+    let devices = heard_of(state)?;
     let (now, moment) = (state.clock.reading(), state.clock.moment());
     let row = |(route, device, seen): (String, String, Seen)| DeviceRow {
         route,
         device,
-        last_seen: Time {
+        last_seen: seen.at.map(|at| Time {
             // Right even if the wall clock was set since.
             age_ms: u64::try_from(moment.since(seen.last).as_millis()).unwrap_or(u64::MAX),
-            ..Time::of(seen.at.wall, now)
-        },
+            ..Time::of(at.wall, now)
+        }),
+        silent: seen.silent_since.is_some(),
         events: seen.events,
         heartbeats: seen.signals,
         lost: seen.lost,

@@ -37,7 +37,9 @@ use std::sync::Arc;
 use serde::Serialize;
 
 mod alone;
+mod backfill;
 mod change;
+mod clear;
 pub mod client;
 mod event;
 mod find;
@@ -108,6 +110,8 @@ pub struct State {
     pub store: Arc<Store>,
     /// The destinations of the configuration that runs; empty if no daemon does.
     pub destinations: Vec<(DestinationNo, String)>,
+    /// Its routes, and the names of the destinations that each leads to.
+    pub routes: Vec<(String, Vec<String>)>,
     /// Who changes things.
     pub office: Box<dyn Office>,
     /// When this process started.
@@ -156,10 +160,12 @@ pub fn answer(request: &Request, state: &State) -> Response {
     let parts: Vec<&str> = path.split('/').collect();
     let looks = matches!(request.method.as_str(), "GET" | "HEAD");
     let result = match parts[..] {
-        ["replay" | "discard" | "hold" | "release"] if request.method != "POST" => {
+        ["replay" | "discard" | "hold" | "release" | "forget"] if request.method != "POST" => {
             return wrong_method("POST");
         }
-        ["replay" | "discard" | "hold" | "release"] => change::answer(parts[0], request, state),
+        ["replay" | "discard" | "hold" | "release" | "forget"] => {
+            change::answer(parts[0], request, state)
+        }
         ["status" | "devices" | "queue" | "dead" | "quarantine" | "events"]
         | ["events", _]
         | ["events", _, "body"]
@@ -207,7 +213,7 @@ fn look(parts: &[&str], query: &str, state: &State) -> Result<Response, Refusal>
         }
         _ => {
             let detail = "the API lies under /api/: status, devices, queue, dead, quarantine, \
-                          events, replay, discard, hold, release";
+                          events, replay, discard, hold, release, forget";
             return Err(Refusal::new(Kind::NotFound, detail));
         }
     })

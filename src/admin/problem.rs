@@ -20,6 +20,8 @@ pub enum Kind {
     Expired,
     /// There is no such destination.
     NoDestination,
+    /// There is no such device.
+    NoDevice,
     /// The path takes other methods.
     Method,
     /// Changes are not taken over TCP.
@@ -35,12 +37,13 @@ pub enum Kind {
 }
 
 impl Kind {
-    const ALL: [Self; 11] = [
+    const ALL: [Self; 12] = [
         Self::BadRequest,
         Self::NotFound,
         Self::NoEvent,
         Self::Expired,
         Self::NoDestination,
+        Self::NoDevice,
         Self::Method,
         Self::ReadOnly,
         Self::OtherHost,
@@ -61,6 +64,7 @@ impl Kind {
                 "no-such-destination",
                 "there is no destination of this name",
             ),
+            Self::NoDevice => (404, "no-such-device", "there is no device of this name"),
             Self::Method => (405, "method", "the path does not take this method"),
             Self::ReadOnly => (403, "read-only", "changes are not taken here"),
             Self::OtherHost => (421, "other-host", "this is not the host that was asked for"),

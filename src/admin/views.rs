@@ -68,6 +68,9 @@ pub struct Status {
     /// Devices that were heard of since the daemon started; none if it does not run.
     #[serde(default)]
     pub devices: Option<u64>,
+    /// Devices that were expected and are silent; none if no daemon runs.
+    #[serde(default)]
+    pub silent: Option<u64>,
     /// All destinations that are configured or that something waits for, by number; all that the
     /// store knows if no daemon runs. What has no destination yet is under
     /// [`crate::admin::NO_DESTINATION`].
@@ -81,8 +84,10 @@ pub struct DeviceRow {
     pub route: String,
     /// Its id, or its address if it has none.
     pub device: String,
-    /// When it was heard of last.
-    pub last_seen: Time,
+    /// When it was heard of last; none: not since the daemon started, though it is expected.
+    pub last_seen: Option<Time>,
+    /// Whether it was expected and is silent.
+    pub silent: bool,
     /// Its events since the daemon started, repeated ones included.
     pub events: u64,
     /// Its heartbeats, polls and handshakes since then.
@@ -218,6 +223,13 @@ pub struct EventView {
     pub head: EventHead,
     /// Whether the wall clock was known to be right when it was received.
     pub clock_certain: bool,
+    /// When it happened, in the sender's words.
+    pub event_time: Option<String>,
+    /// How far that is from when it was received, in milliseconds, if that is more than a day and
+    /// both are known: it was sent late, or the sender's clock is wrong.
+    pub event_time_off_ms: Option<u64>,
+    /// How many items it holds, if its route says what one is.
+    pub items: Option<u64>,
     /// The address it came from.
     pub peer: String,
     /// The method, spelt as sent.
@@ -308,12 +320,19 @@ pub struct Selection {
     /// also what is pending, and its quarantine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seq: Option<Seq>,
-    /// Only what goes to this destination; without `seq` all its dead letters (replay only).
+    /// Only what goes to this destination. Without `seq`, for a replay: all its dead letters; for a
+    /// discard: all that waits for it, of a destination that is removed or held.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub destination: Option<String>,
     /// All dead letters (replay only).
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub all: bool,
+    /// Make the deliveries to this destination instead (discard of all of a destination only).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub move_to: Option<String>,
+    /// Make deliveries to `destination` of what was stored before it was there (replay only).
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub backfill: bool,
     /// Where an earlier answer to the same selection stopped: its [`Changed::next`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub after: Option<String>,
@@ -327,7 +346,18 @@ pub struct Held {
     pub destination: String,
 }
 
-/// Answer to `POST /api/replay|discard|hold|release`.
+/// Body of `POST /api/forget`.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Forgotten {
+    /// The id of a device, or its address if it has none.
+    pub device: String,
+    /// The route; none: all.
+    #[serde(default)]
+    pub route: Option<String>,
+}
+
+/// Answer to `POST /api/replay|discard|hold|release|forget`.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Changed {
     /// How many deliveries or quarantined events, or 1 for a destination.

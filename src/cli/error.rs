@@ -46,9 +46,13 @@ impl Error {
             Self::Store(_) | Self::Gateway(client::Error::Store(_)) => exit::STORE,
             Self::Gateway(_) => exit::UNREACHABLE,
             Self::Refused(problem) => match Kind::of(problem) {
-                Some(Kind::NoEvent | Kind::Expired | Kind::NoDestination | Kind::Conflict) => {
-                    exit::NOT_DONE
-                }
+                Some(
+                    Kind::NoEvent
+                    | Kind::Expired
+                    | Kind::NoDestination
+                    | Kind::NoDevice
+                    | Kind::Conflict,
+                ) => exit::NOT_DONE,
                 Some(Kind::Unavailable) => exit::UNREACHABLE,
                 Some(Kind::Store) => exit::STORE,
                 _ => exit::INTERNAL,

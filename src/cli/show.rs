@@ -1,12 +1,14 @@
 //! `gatepost show`: everything about one event.
 
 use std::io::Write;
+use std::time::Duration;
 
 use super::ask::Ask;
 use super::dead::reason;
 use super::text::{Table, age, as_text, bytes, count, hex, json, safe, short};
 use super::{Error, Place};
 use crate::admin::views::{DeliveryState, DeliveryView, EventHead, EventView};
+use crate::audit::Pause;
 
 /// How much of a body is shown if it is not text, in bytes.
 const HEX_HEAD: usize = 256;
@@ -92,6 +94,13 @@ fn print(view: &EventView, out: &mut dyn Write) -> Result<(), Error> {
         ", by a clock that was not synchronised"
     };
     writeln!(out, "  received  {at}, {ago} ago{doubt}")?;
+    if let Some(time) = &view.event_time {
+        let off = view.event_time_off_ms.map(Duration::from_millis);
+        let doubt = off.map_or_else(String::new, |off| {
+            format!(", {} off: sent late, or its clock is wrong", Pause(off))
+        });
+        writeln!(out, "  happened  {}{doubt}", safe(time))?;
+    }
     let (device, route) = (short(head.device.as_deref()), short(head.route.as_deref()));
     writeln!(out, "  device    {device}, at {}", view.peer)?;
     writeln!(out, "  route     {route}")?;
@@ -101,19 +110,7 @@ fn print(view: &EventView, out: &mut dyn Write) -> Result<(), Error> {
         safe(&view.method),
         safe(&view.target)
     )?;
-    writeln!(
-        out,
-        "  body      {}, sha256 {}",
-        bytes(head.bytes),
-        view.digest
-    )?;
-    if view.kept != head.bytes {
-        writeln!(
-            out,
-            "            only the first {} are kept",
-            bytes(view.kept)
-        )?;
-    }
+    print_size(view, out)?;
     if let Some(first) = view.revision_of {
         writeln!(
             out,
@@ -129,6 +126,28 @@ fn print(view: &EventView, out: &mut dyn Write) -> Result<(), Error> {
     writeln!(out, "\nheaders")?;
     for (name, value) in &view.headers {
         writeln!(out, "  {}: {}", safe(name), safe(value))?;
+    }
+    Ok(())
+}
+
+/// Prints how much it holds.
+fn print_size(view: &EventView, out: &mut dyn Write) -> Result<(), Error> {
+    let head = &view.head;
+    writeln!(
+        out,
+        "  body      {}, sha256 {}",
+        bytes(head.bytes),
+        view.digest
+    )?;
+    if let Some(items) = view.items {
+        writeln!(out, "  items     {items}")?;
+    }
+    if view.kept != head.bytes {
+        writeln!(
+            out,
+            "            only the first {} are kept",
+            bytes(view.kept)
+        )?;
     }
     Ok(())
 }

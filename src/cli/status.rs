@@ -54,6 +54,13 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Error> {
             "{devices} heard of since the start; see gatepost devices"
         )?;
     }
+    if let Some(silent) = status.silent.filter(|silent| *silent != 0) {
+        let devices = count(silent, "device is", "devices are");
+        writeln!(
+            out,
+            "{devices} silent that should not be; see gatepost devices"
+        )?;
+    }
     if status.quarantined != 0 {
         let events = count(status.quarantined, "event waits", "events wait");
         writeln!(out, "{events} in quarantine; see gatepost quarantine")?;

@@ -31,7 +31,7 @@ mod room;
 mod run;
 mod shed;
 
-pub use operate::{Assignment, DestinationRef, Operation, Report, Target};
+pub use operate::{Assignment, DestinationRef, EXPECTED, Operation, Report, Target};
 pub use recent::{DedupKey, Known, Recent, recent_with_id};
 pub use room::FLOOR_BYTES;
 pub use run::{Ear, run};

@@ -8,8 +8,12 @@ use super::Notice;
 use crate::audit::{Action, Ending, Entry};
 use crate::clock::Reading;
 use crate::delivery::{DeliveryId, Progress};
+use crate::devices::Expected;
 use crate::event::{DestinationNo, Event, Lane, Seq, name};
 use crate::store::{Error, Pending, Tables};
+
+/// What the devices that are expected are kept under, among the store's own notes.
+pub const EXPECTED: &str = "expected";
 
 /// One wish of an operator, done in one transaction. For many deliveries the caller makes several
 /// of a few hundred each, so that devices do not wait.
@@ -20,12 +24,19 @@ pub enum Operation {
     Replay(Vec<Target>),
     /// Give these up: dead letters, pending deliveries, events in quarantine.
     Discard(Vec<Target>),
+    /// Give these up and make deliveries to another destination instead, unless it has had them or
+    /// has them waiting. They keep their keys and their places in their lanes.
+    Move(Vec<Target>, DestinationRef),
+    /// Make deliveries of these to a destination, unless it has had them or has them waiting.
+    Backfill(Vec<Seq>, DestinationRef),
     /// Send nothing to this destination until it is released, over restarts too.
     Hold(String),
     /// Undo [`Operation::Hold`].
     Release(String),
     /// Make deliveries for events that had nowhere to go when they came.
     Assign(Vec<Assignment>),
+    /// Remember under [`EXPECTED`] who is expected to be heard of.
+    Expect(Expected),
 }
 
 /// What an operation is about.
@@ -106,12 +117,28 @@ impl<'a> Effects<'a> {
                     report.add(whole(discarded, target.seq)?);
                 }
             }
+            Operation::Move(targets, to) => {
+                for target in targets {
+                    let moved = self.move_to(tables, target, to);
+                    report.add(whole(moved, target.seq)?);
+                }
+            }
+            Operation::Backfill(seqs, to) => {
+                for seq in seqs {
+                    let filled = self.backfill(tables, *seq, to);
+                    report.done += u64::from(filled?);
+                }
+            }
             Operation::Hold(name) => {
                 tables.put_meta(&held_name(name), &true)?;
                 report.done = 1;
             }
             Operation::Release(name) => {
                 tables.remove_meta(&held_name(name))?;
+                report.done = 1;
+            }
+            Operation::Expect(names) => {
+                tables.put_meta(EXPECTED, names)?;
                 report.done = 1;
             }
             Operation::Assign(assignments) => {
@@ -199,6 +226,67 @@ impl<'a> Effects<'a> {
         Ok(Ok(()))
     }
 
+    fn move_to(
+        &mut self,
+        tables: &mut Tables<'_>,
+        target: &Target,
+        to: &DestinationRef,
+    ) -> Result<Result<(), String>, Error> {
+        let seq = target.seq;
+        let discarded = self.discard(tables, target)?;
+        if discarded.is_ok() {
+            self.backfill(tables, seq, to)?;
+        }
+        Ok(discarded)
+    }
+
+    /// Whether a delivery was made. What is damaged, was never to be delivered or has no body any
+    /// more is left alone.
+    fn backfill(
+        &mut self,
+        tables: &mut Tables<'_>,
+        seq: Seq,
+        to: &DestinationRef,
+    ) -> Result<bool, Error> {
+        let event = match tables.event(seq) {
+            Err(Error::Corrupt { .. }) | Ok(None) => return Ok(false),
+            other => other?.expect("none was ruled out"),
+        };
+        let Some(lane) = event.to.first().map(|address| address.lane) else {
+            return Ok(false);
+        };
+        let has_it = pending_as(tables, &event, seq, to.number)?.is_some()
+            || tables.dead_letter(to.number, seq)?.is_some()
+            || Ending::of(&to.name, &tables.trail(seq)?).is_some();
+        let has_expired = 0 < event.kept && !tables.has_body(seq)?;
+        if has_it || has_expired {
+            return Ok(false);
+        }
+        self.deliver(tables, event.name(seq), lane, seq, to)?;
+        Ok(true)
+    }
+
+    /// Makes a delivery.
+    fn deliver(
+        &mut self,
+        tables: &mut Tables<'_>,
+        name: String,
+        lane: Lane,
+        seq: Seq,
+        to: &DestinationRef,
+    ) -> Result<(), Error> {
+        let id = DeliveryId {
+            destination: to.number,
+            lane,
+            seq,
+        };
+        let progress = Progress::default();
+        tables.put_pending(id, progress)?;
+        self.notices.push(Notice::Arrived(Pending { id, progress }));
+        let destination = to.name.clone();
+        self.note(tables, seq, name, Action::Assigned { destination })
+    }
+
     fn assign(&mut self, tables: &mut Tables<'_>, assignment: &Assignment) -> Result<(), Error> {
         let Assignment { held, to } = assignment;
         if !tables.remove_pending(*held)? {
@@ -206,16 +294,8 @@ impl<'a> Effects<'a> {
         }
         let event_id = tables.event(held.seq)?.and_then(|event| event.event_id);
         for destination in to {
-            let id = DeliveryId {
-                destination: destination.number,
-                ..*held
-            };
-            let progress = Progress::default();
-            tables.put_pending(id, progress)?;
-            self.notices.push(Notice::Arrived(Pending { id, progress }));
             let name = name(event_id.as_deref(), held.seq);
-            let destination = destination.name.clone();
-            self.note(tables, held.seq, name, Action::Assigned { destination })?;
+            self.deliver(tables, name, held.lane, held.seq, destination)?;
         }
         Ok(())
     }

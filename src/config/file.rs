@@ -129,6 +129,7 @@ pub(super) struct RouteTable {
     pub(super) rejected: Option<Spanned<AnswerTable>>,
     pub(super) case: Option<Vec<Spanned<CaseTable>>>,
     pub(super) options: BTreeMap<Spanned<String>, Figure>,
+    pub(super) expect_every: Option<Spanned<Figure>>,
     pub(super) schema: Option<Spanned<String>>,
     pub(super) to: Vec<Spanned<String>>,
 }

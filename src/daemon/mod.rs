@@ -12,7 +12,6 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
-use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,13 +26,14 @@ mod start;
 mod stop;
 mod threads;
 mod upkeep;
+mod watch;
 
 pub use start::Ground;
 pub use stop::{EXIT_INTERNAL, watch_signals};
 pub use threads::fetch;
 
 use crate::admin;
-use crate::clock::{Clock, SystemClock};
+use crate::clock::{Clock, Moment, SystemClock};
 use crate::config::{Config, Destination};
 use crate::deliver::Worker;
 use crate::dispatch::Dispatcher;
@@ -52,6 +52,7 @@ use office::Desk;
 use stop::Happened;
 use threads::{Admitter, Reception};
 use upkeep::Upkeep;
+use watch::Watch;
 
 /// How long attempts in flight may take to end once the daemon is asked to stop.
 pub const PATIENCE: Duration = Duration::from_secs(5);
@@ -84,14 +85,15 @@ pub fn run(config: &Config) -> Result<(), Error> {
     watch_signals(happened.clone(), || Happened::Signal)?;
     let mut upkeep = Upkeep::of(&config.store.path, clock.moment());
     let gateway = Gateway::start(config, &clock, &upkeep, &Crew::new(happened));
-    let ended = gateway.and_then(|gateway| {
+    let ended = gateway.and_then(|mut gateway| {
         let mut ends = Ends::new(events);
         let tick = || {
             logger.tick(clock.moment());
             upkeep.tick(clock.moment());
+            gateway.watch.tick(clock.moment());
         };
         match ends.next(tick) {
-            None => gateway.stop(ends),
+            None => gateway.stop(ends, clock.moment()),
             Some(thread) => {
                 error!("[alert thread-ended] {thread}: the process ends");
                 gateway.answers.refuse_all();
@@ -111,6 +113,7 @@ struct Gateway {
     answers: http::Answers,
     asks: Sender<Ask>,
     admin: admin::server::Handle,
+    watch: Watch,
 }
 
 impl Gateway {
@@ -151,6 +154,7 @@ impl Gateway {
         };
         let workers = workers(&destinations, &config.routes, &store, clock)?;
         dispatching::start(dispatcher, workers, &store, wires, Arc::clone(clock), crew)?;
+        let watch = Watch::start(devices, &store, work.clone(), clock.moment())?;
         let desk = Desk {
             work: work.clone(),
             asks: asks.clone(),
@@ -165,20 +169,22 @@ impl Gateway {
             clock: Arc::clone(clock),
         };
         admitter.start(ADMITTERS, crew)?;
-        let addresses = server.addresses();
-        crew.spawn("http", move || Ok(server.run()?))?;
-        announce(&addresses, &config.store.path);
+        serve(server, &config.store.path, crew)?;
         Ok(Self {
             answers,
             asks,
             admin,
+            watch,
         })
     }
 
     /// Lets everything end in the order of an event's way.
-    fn stop(self, mut ends: Ends) -> Result<(), Error> {
+    fn stop(mut self, mut ends: Ends, now: Moment) -> Result<(), Error> {
         info!("[config] stopping");
         self.answers.drain();
+        // The committer goes on until nobody can ask it for anything.
+        self.watch.write_down(now);
+        drop(self.watch);
         ends.wait_for("http", PATIENCE);
         self.answers.stop();
         // A dispatcher that has ended by itself needs no telling.
@@ -218,13 +224,18 @@ fn listen(
     Ok(server)
 }
 
-/// Says where devices are served. Whoever waits for these lines may also ask over the admin
+/// Serves devices, and says where. Whoever waits for these lines may also ask over the admin
 /// socket at once, so they come last.
-fn announce(addresses: &[SocketAddr], store: &Path) {
-    let store = store.display();
+fn serve(server: Server, store: &Path, crew: &Crew) -> Result<(), Error> {
+    let addresses = server.addresses();
+    crew.spawn("http", move || Ok(server.run()?))?;
     for address in addresses {
-        info!("[config] listening on {address}, storing in {store}");
+        info!(
+            "[config] listening on {address}, storing in {}",
+            store.display()
+        );
     }
+    Ok(())
 }
 
 /// What makes the attempts for each destination, and how many of them at once.

@@ -241,3 +241,26 @@ fn heartbeats_are_answered_and_counted_but_neither_stored_nor_delivered() {
     let expected = ("zkteco".into(), "T1".into(), 1.into(), 21.into(), 0.into());
     assert_eq!(found, expected);
 }
+
+#[test]
+fn an_event_is_shown_with_its_own_time_and_what_is_wrong_with_it() {
+    let upstream = Upstream::well();
+    let plan = Plan {
+        route: "event_time = [\"json:/at\"]\nitems = \"json:/rows\"\n",
+        ..Plan::default()
+    };
+    let site = Site::new(&upstream, plan);
+    let gateway = site.start();
+    let mut device = gateway.connect();
+    let body = "{\"eventId\":\"e-1\",\"deviceId\":\"cam-7\",\
+                \"at\":\"1970-01-01 00:00:07\",\"rows\":[1,2,3]}";
+    assert_eq!(device.send(body).status, 202);
+    let shown = site.succeed(&["show", "e-1"]);
+    let shown = String::from_utf8_lossy(&shown);
+    // The machine that runs the tests may not know its time.
+    let is_certain = !shown.contains("not synchronised");
+    let doubt = shown.contains(" days off: sent late, or its clock is wrong");
+    assert_eq!(doubt, is_certain, "{shown}");
+    assert!(shown.contains("happened  1970-01-01 00:00:07"), "{shown}");
+    assert!(shown.contains("items     3"), "{shown}");
+}

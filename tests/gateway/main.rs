@@ -5,10 +5,12 @@
 mod common;
 
 mod answers;
+mod destinations;
 mod disk;
 mod idle;
 mod log;
 mod outage;
 mod room;
+mod silence;
 mod stop;
 mod verdicts;

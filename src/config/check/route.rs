@@ -1,6 +1,7 @@
 //! Checks of a `[[route]]`.
 
 use std::ops::Range;
+use std::time::Duration;
 
 use toml::Spanned;
 
@@ -14,6 +15,10 @@ use crate::select::{Items, LONGEST_LIST, MOST_POINTERS, Selector};
 
 /// A hole of this name says which device it is.
 const DEVICE_HOLE: &str = "path:device";
+
+/// The least that a device can be expected to be heard of every so often. Shorter than that is
+/// one lost packet.
+const LEAST_EXPECTED: Duration = Duration::from_secs(10);
 
 fn has_device(path: &Pattern) -> bool {
     path.hole_names().any(|hole| hole == "device")
@@ -175,6 +180,19 @@ impl<'a> Check<'a> {
             Some(StatusWord::Received) => Status::Received,
             Some(StatusWord::Verdict) => Status::Verdict,
         };
+        let written = table.expect_every.as_ref();
+        route.expect_every = self.value(
+            whose,
+            "expect_every",
+            written,
+            route.expect_every,
+            |figure| match figure.duration()? {
+                every if every < LEAST_EXPECTED => Err(format!(
+                    "{figure} is less than 10 s, which no sender keeps up with for long"
+                )),
+                every => Ok(Some(every)),
+            },
+        );
         route.schema = self.schema(whose, table.schema.as_ref(), route.schema);
         self.answers(whose, route, table)
     }
