@@ -22,6 +22,7 @@ use std::sync::Arc;
 
 use log::{info, warn};
 
+mod by_hand;
 mod overlay;
 mod pacing;
 mod suspects;
@@ -113,7 +114,7 @@ impl Dispatcher {
     pub fn new(
         store: Arc<Store>,
         clock: Arc<dyn Clock>,
-        rng: Rng,
+        mut rng: Rng,
         destinations: &[(DestinationNo, &config::Destination)],
     ) -> Result<Self, store::Error> {
         let announced = Seq(store.counters()?.next_seq.saturating_sub(1));
@@ -133,7 +134,11 @@ impl Dispatcher {
                 began: HashMap::new(),
                 suspects: Suspects::default(),
             };
-            for head in store.lane_heads(*number)? {
+            let heads = store.lane_heads(*number)?;
+            if !heads.is_empty() {
+                line.health = line.health.with_backlog(now, &mut rng);
+            }
+            for head in heads {
                 line.lanes.arrived(head.id.lane, head.id.seq, head.progress);
             }
             if held.contains_key(&destination.name) {
@@ -246,21 +251,6 @@ impl Dispatcher {
             }
         }
         Ok(())
-    }
-
-    /// An operator holds or releases a destination. Whether there is one of that name.
-    pub fn hold(&mut self, name: &str, held: bool) -> bool {
-        let now = self.clock.moment();
-        let Some(line) = self.lines.iter_mut().find(|line| line.name == name) else {
-            return false;
-        };
-        let change = if held {
-            line.health.hold(now)
-        } else {
-            line.health.release(now)
-        };
-        line.say(change, None);
-        true
     }
 
     /// When [`Self::claim`] may find something by time alone.

@@ -45,6 +45,9 @@ impl RetryPolicy {
     /// Whatever [`RetryPolicy::max`] says, no pause is planned longer than this: ten years.
     const LONGEST: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
 
+    /// How many times as far the moments are spread at which a fleet would be in step.
+    const APART: f64 = 4.0;
+
     /// How long to wait after the `failures`-th failure in a row (counted from 1; 0 is taken as 1):
     /// `first` × 2^(`failures` − 1), at most `max`, then jittered.
     ///
@@ -61,6 +64,27 @@ impl RetryPolicy {
             pause = pause.saturating_mul(2);
         }
         rng.jitter(pause.min(max), self.share())
+    }
+
+    /// How long to wait after the first of several failures that a whole fleet of gateways may have
+    /// met at the same instant: `first`, spread [`RetryPolicy::APART`] times as far as the others,
+    /// so that they do not come back in step. 0.2 to 1.8 s by default.
+    #[must_use]
+    pub fn first_pause(&self, rng: &mut Rng) -> Duration {
+        self.apart(self.first.min(self.max).min(Self::LONGEST), rng)
+    }
+
+    /// `pause`, made longer or shorter by up to [`RetryPolicy::APART`] times the jitter of the
+    /// policy, but never by more than all of it.
+    #[must_use]
+    pub fn apart(&self, pause: Duration, rng: &mut Rng) -> Duration {
+        rng.jitter(pause, (Self::APART * self.share()).min(1.0))
+    }
+
+    /// `pause`, jittered as all pauses are.
+    #[must_use]
+    pub fn about(&self, pause: Duration, rng: &mut Rng) -> Duration {
+        rng.jitter(pause, self.share())
     }
 
     /// `asked`, or up to the policy's jitter longer; never shorter, since a destination asked for
@@ -254,6 +278,26 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn the_first_pause_of_a_fleet_is_spread_over_most_of_twice_its_length() {
+        let policy = RetryPolicy::DEFAULT;
+        let mut rng = Rng::from_seed(6);
+        let ms: Vec<u128> = (0..1_000)
+            .map(|_| policy.first_pause(&mut rng).as_millis())
+            .collect();
+        assert!(ms.iter().all(|ms| (200..=1_800).contains(ms)), "{ms:?}");
+        for tenth in 0..10 {
+            let range = 200 + 160 * tenth..360 + 160 * tenth;
+            let share = ms.iter().filter(|ms| range.contains(*ms)).count();
+            assert!((60..=140).contains(&share), "{share} of 1000 in {range:?}");
+        }
+        let steady = RetryPolicy {
+            jitter: 0.0,
+            ..policy
+        };
+        assert_eq!(steady.first_pause(&mut rng), policy.first);
     }
 
     #[test]

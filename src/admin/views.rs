@@ -338,7 +338,7 @@ pub struct Selection {
     pub after: Option<String>,
 }
 
-/// Body of `POST /api/hold` and `POST /api/release`.
+/// Body of `POST /api/hold`, `POST /api/release` and `POST /api/flush`.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Held {
@@ -357,7 +357,7 @@ pub struct Forgotten {
     pub route: Option<String>,
 }
 
-/// Answer to `POST /api/replay|discard|hold|release|forget`.
+/// Answer to `POST /api/replay|discard|hold|release|flush|forget`.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Changed {
     /// How many deliveries or quarantined events, or 1 for a destination.

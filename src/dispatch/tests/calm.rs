@@ -182,3 +182,49 @@ fn a_week_behind_a_portal_costs_no_event_its_attempts() {
     world.run(HOUR, |_| answered(200));
     assert_eq!(world.backlog(), (0, 0));
 }
+
+#[test]
+fn a_flush_tries_what_waits_for_its_pause() {
+    let mut world = World::new();
+    for device in 0..3 {
+        world.receive(1, Lane(device));
+    }
+    // One that fails alone waits for its own pause, while others arrive.
+    world.run(30 * S, |seq| answered(if seq == 0 { 500 } else { 200 }));
+    assert_eq!(world.arrived.len(), 2);
+    world.tried.clear();
+    assert_eq!(world.dispatcher.flush("cloud"), Some(true));
+    world.run(Duration::ZERO, |_| answered(200));
+    assert_eq!(world.arrived.len(), 3, "{:?}", world.tried);
+    // The whole destination.
+    world.receive(1, Lane(1));
+    world.run(HOUR, |_| refused());
+    world.tried.clear();
+    assert_eq!(world.dispatcher.flush("cloud"), Some(true));
+    world.run(Duration::ZERO, |_| answered(200));
+    assert_eq!(world.arrived.len(), 4);
+    // What an operator holds stays held.
+    world.receive(1, Lane(1));
+    assert!(world.dispatcher.hold("cloud", true));
+    assert_eq!(world.dispatcher.flush("cloud"), Some(false));
+    world.run(HOUR, |_| answered(200));
+    assert_eq!(world.arrived.len(), 4);
+    assert_eq!(world.dispatcher.flush("elsewhere"), None);
+}
+
+#[test]
+fn after_a_restart_with_a_backlog_the_first_attempt_waits_for_its_own_moment() {
+    let mut world = World::new();
+    world.receive(3, Lane(1));
+    let mut world = world.crash();
+    assert_eq!(world.claim(), None);
+    let due = world.dispatcher.wake_at().expect("it will be due");
+    assert!(due.since(world.clock.moment()) < 2 * S);
+    world.run(2 * S, |_| answered(200));
+    assert_eq!(world.arrived, [0, 1, 2]);
+    world.run(HOUR, |_| answered(200));
+    // One that has nothing to catch up with does not wait.
+    let mut world = world.crash();
+    world.receive(1, Lane(1));
+    assert!(world.claim().is_some());
+}
