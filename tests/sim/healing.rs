@@ -36,7 +36,9 @@ impl World {
         info!("[world] everything heals");
         self.disk.plan(None);
         // What was set aside must be enough to go on with deliveries on a full disk.
-        let stays_full = self.rng.below(4) == 0 && self.disk.has_ballast();
+        // A full disk is asked each second whether it still is: too dear until tomorrow.
+        let has_hours = self.drain() >= DAY;
+        let stays_full = self.rng.below(4) == 0 && self.disk.has_ballast() && !has_hours;
         self.disk.leave_room(stays_full.then_some(0));
         let rots = self.rng.below(6) == 0 && !self.disk.is_small();
         if rots {
@@ -47,7 +49,6 @@ impl World {
             network.set_weather(Weather::Fine);
         }
         // What is never taken is tried until it is given up, which takes weeks of short hours.
-        let has_hours = self.drain() >= DAY;
         let is_cured = self.rng.below(4) != 0 || has_hours;
         if is_cured {
             self.networks.values().for_each(Network::cure_poison);

@@ -11,6 +11,8 @@ use gatepost::proof::Proof;
 use gatepost::retry::RetryPolicy;
 use gatepost::rng::Rng;
 
+use crate::sim::inspect::ROOMY;
+
 /// A route for each order of lanes, one that leads nowhere at first, and one for testers.
 const TEXT: &str = r#"
 [[destination]]
@@ -110,6 +112,11 @@ pub(crate) fn draw(rng: &mut Rng) -> Config {
             max_attempts: pick(rng, &[1, 2, 4, 10]),
         };
         draw_manner(destination, rng);
+        // A store that is short of room asks every few seconds for what has expired: too dear for
+        // a life that waits for tomorrow.
+        if config.store.max_size < ROOMY {
+            destination.pace.hours = None;
+        }
     }
     config
 }
