@@ -14,6 +14,7 @@ use std::ops::Add;
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 
 pub use told::Told;
@@ -150,6 +151,64 @@ impl Reading {
     }
 }
 
+/// What the clocks of a place show.
+#[derive(Clone, Debug)]
+pub struct Zone(TimeZone);
+
+impl Zone {
+    /// Coordinated universal time.
+    pub const UTC: Self = Self(TimeZone::UTC);
+
+    /// That of the machine: `TZ`, else `/etc/localtime`; UTC where there is neither, as on an image
+    /// without a zone database. A change is noticed within five minutes.
+    #[must_use]
+    pub fn system() -> Self {
+        Self(TimeZone::system())
+    }
+
+    /// One that is written as POSIX writes it: `CET-1CEST,M3.5.0,M10.5.0/3`.
+    #[must_use]
+    pub fn posix(rule: &str) -> Option<Self> {
+        TimeZone::posix(rule).ok().map(Self)
+    }
+
+    /// How long after midnight it is there, by what the clocks show.
+    #[must_use]
+    pub fn time_of_day(&self, at: Timestamp) -> Duration {
+        let time = self.0.to_datetime(at.to_jiff()).time();
+        let midnight = time.duration_since(jiff::civil::Time::midnight());
+        midnight.try_into().unwrap_or_default()
+    }
+
+    /// The next time after `at` at which the clocks show so long after midnight. If they leave that
+    /// out on some day, it is as much later as they leap; if they show it twice, it is the first.
+    #[must_use]
+    pub fn next(&self, at: Timestamp, time_of_day: Duration) -> Timestamp {
+        let seconds = time_of_day.as_secs();
+        let time = [seconds / 3_600, seconds / 60 % 60, seconds % 60]
+            .map(|part| i8::try_from(part).unwrap_or_default());
+        let mut date = self.0.to_datetime(at.to_jiff()).date();
+        for _ in 0..3 {
+            let there = date.at(time[0], time[1], time[2], 0);
+            match self.0.to_timestamp(there) {
+                Ok(found) if at.0 < found.as_millisecond() => {
+                    return Timestamp(found.as_millisecond());
+                }
+                _ => date = date.tomorrow().unwrap_or(date),
+            }
+        }
+        at
+    }
+}
+
+/// Its name, if it has one: `Asia/Bangkok`.
+impl fmt::Display for Zone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let unnamed = || if self.0.is_unknown() { "UTC" } else { "local" };
+        f.write_str(self.0.iana_name().unwrap_or_else(unnamed))
+    }
+}
+
 /// A source of time. Simulations have their own.
 pub trait Clock: Send + Sync {
     /// Now, on the monotonic clock.
@@ -157,6 +216,11 @@ pub trait Clock: Send + Sync {
 
     /// Now, in every way that is known.
     fn reading(&self) -> Reading;
+
+    /// What the clocks on the wall show here; UTC for a clock that is nowhere.
+    fn zone(&self) -> Zone {
+        Zone::UTC
+    }
 }
 
 /// The operating system's clocks.
@@ -198,6 +262,10 @@ impl Clock for SystemClock {
             certain: synchronised(),
             uptime_ms: u64::try_from(uptime.as_millis()).unwrap_or(u64::MAX),
         }
+    }
+
+    fn zone(&self) -> Zone {
+        Zone::system()
     }
 }
 
@@ -313,6 +381,35 @@ mod tests {
         }
         let unsure = reading(5_000, false, 100);
         assert_eq!(reading(9_000, true, 50).since(unsure, false), None);
+    }
+
+    #[test]
+    fn a_place_has_its_own_days() {
+        // 2026-03-29, one hour after midnight in UTC: clocks in Germany leap from 2 to 3.
+        let leap = Timestamp::from_ms(1_774_746_000_000);
+        let hour = Duration::from_secs(3_600);
+        let later = |hours: i64| Timestamp::from_ms(leap.0 + 3_600_000 * hours);
+        let berlin = Zone::posix("CET-1CEST,M3.5.0,M10.5.0/3").expect("a constant");
+        let rows = [
+            (&Zone::UTC, leap, 1, 6, later(5)),
+            (&berlin, leap, 3, 6, later(3)),
+            (&berlin, later(-1), 1, 6, later(3)),
+            // What is left out comes an hour later, and what is now comes tomorrow.
+            (&berlin, later(-1), 1, 2, leap),
+            (&berlin, leap, 3, 3, later(24)),
+            (&Zone::UTC, leap, 1, 0, later(23)),
+        ];
+        for (zone, now, shows, next, expected) in rows {
+            assert_eq!(zone.time_of_day(now), shows * hour, "{now} {zone}");
+            assert_eq!(
+                zone.next(now, next * hour),
+                expected,
+                "{now} {zone}, {next}"
+            );
+        }
+        assert_eq!(Zone::UTC.to_string(), "UTC");
+        let any = SystemClock::new().zone();
+        assert!(any.time_of_day(leap) < 24 * hour);
     }
 
     #[test]

@@ -7,6 +7,8 @@
 //! - Each request of a delivery has the same `Idempotency-Key`, over retries, replays and restarts.
 //! - Nothing that was meant for the gateway (credentials, cookies, the connection) leaves with it.
 //! - Whatever happens, an [`Attempt`] comes of it.
+//! - Where the destination asks for a proof, no 2xx without it is taken for an answer, whatever
+//!   carried it.
 //!
 //! | header | value |
 //! |---|---|
@@ -25,7 +27,7 @@ use std::sync::Arc;
 
 use crate::clock::Clock;
 use crate::config::Destination;
-use crate::delivery::{self, Attempt, DeliveryId, GatewayId, Outcome, Progress};
+use crate::delivery::{self, Attempt, DeliveryId, GatewayId, Outcome, Progress, Verdict};
 use crate::event::{self, Event, Header, Seq, printable};
 use crate::schema::Schema;
 use crate::upstream::{Outgoing, Transport};
@@ -97,7 +99,7 @@ impl Worker {
     fn send(&self, Parcel { event, body }: Parcel, seq: Seq, progress: Progress) -> Outcome {
         let to = &self.destination;
         let request = outgoing(&event, seq, body, self.gateway, progress, to);
-        self.transport.send(&request)
+        proven(self.transport.send(&request), to)
     }
 }
 
@@ -152,6 +154,20 @@ pub fn outgoing(
         add(name, value.clone());
     }
     Outgoing { headers, body }
+}
+
+/// What an outcome is worth: a 2xx that would count as delivered is no answer of the destination
+/// if it lacks the proof that is asked for.
+fn proven(outcome: Outcome, destination: &Destination) -> Outcome {
+    let (Some(proof), Outcome::Answered(answer)) = (&destination.proof, &outcome) else {
+        return outcome;
+    };
+    let counts = (200..=299).contains(&answer.status)
+        && destination.classify.classify(&outcome) == Verdict::Delivered;
+    match proof.lacks(answer).filter(|_| counts) {
+        Some(why) => Outcome::Unproven(why),
+        None => outcome,
+    }
 }
 
 /// Whether a sender's header goes on to the destination, going by its name alone.

@@ -58,6 +58,9 @@ pub enum Outcome {
     /// No request reached the destination: name resolution, connecting or TLS failed, or the
     /// connection ended before an answer. Says which, in words.
     Unreachable(String),
+    /// Somebody answered 2xx and did not show what proves that it was the destination: a captive
+    /// portal, say. Says what was lacking.
+    Unproven(String),
     /// The event's record failed its checksum, so nothing was sent. Says what is damaged.
     Damaged(String),
     /// The body breaks the schema of its route, so nothing was sent. Says where and how.
@@ -78,6 +81,8 @@ pub struct Answer {
     pub retry_after: Option<RetryAfter>,
     /// The head of the answer's body, at most [`Answer::LONGEST_HEAD`] bytes of it.
     pub head: Vec<u8>,
+    /// Those of its header fields that the destination's proof looks at.
+    pub headers: Vec<(String, Vec<u8>)>,
 }
 
 impl Answer {
@@ -100,9 +105,10 @@ impl fmt::Display for Outcome {
         match self {
             Self::Answered(answer) => write!(f, "HTTP {}", answer.status),
             Self::TimedOut => f.write_str("no answer in time"),
-            Self::Unreachable(why) | Self::Misconfigured(why) | Self::Failed(why) => {
-                f.write_str(why)
-            }
+            Self::Unreachable(why)
+            | Self::Unproven(why)
+            | Self::Misconfigured(why)
+            | Self::Failed(why) => f.write_str(why),
             Self::Damaged(what) => write!(f, "not sent, {what}"),
             Self::Invalid(how) => write!(f, "not sent, its body breaks the schema: {how}"),
         }

@@ -8,6 +8,8 @@
 //!   one that shows whose fault it is when that one failed too often: see [`suspects`].
 //! - What is pending in the store is tried in the end: memory holds the heads of lanes only, and
 //!   finds the rest in the store.
+//! - Nothing is tried faster or at another hour than the destination's [`Pace`] allows, probes
+//!   neither.
 //! - Only an attempt that [`Health`] charges counts against an event, and one that failed too often
 //!   becomes a dead letter only once the destination has taken another event since: see
 //!   [`suspects`].
@@ -20,7 +22,9 @@ use std::sync::Arc;
 
 use log::{info, warn};
 
+mod by_hand;
 mod overlay;
+mod pacing;
 mod suspects;
 
 use overlay::Overlay;
@@ -34,7 +38,8 @@ use crate::delivery::{Attempt, DeadLetter, DeadReason, DeliveryId, Outcome, Prog
 use crate::event::{DestinationNo, Lane, Seq};
 use crate::health::{self, Ended, Health, Ruling, State};
 use crate::lanes::{Head, Lanes, Next, Row};
-use crate::retry::{self, RetryPolicy};
+use crate::pace::Pace;
+use crate::retry::{Overrides, RetryPolicy};
 use crate::rng::Rng;
 use crate::store::{self, Pending, Store};
 
@@ -67,7 +72,10 @@ pub struct DestinationState {
     pub state: State,
     /// Whether an operator holds it.
     pub held_by_operator: bool,
-    /// A sentence: how it is, and if it is not up, why and when it is tried next.
+    /// Whether it is outside the hours in which it is sent to.
+    pub is_closed: bool,
+    /// A sentence: how it is, and if it is not up or not sent to now, why and when it is tried
+    /// next.
     pub why: String,
     /// Attempts that have not ended.
     pub in_flight: usize,
@@ -90,6 +98,8 @@ struct Line {
     number: DestinationNo,
     name: String,
     policy: RetryPolicy,
+    overrides: Overrides,
+    pace: Pace,
     health: Health,
     lanes: Lanes,
     /// What was settled and is not on disk yet.
@@ -104,7 +114,7 @@ impl Dispatcher {
     pub fn new(
         store: Arc<Store>,
         clock: Arc<dyn Clock>,
-        rng: Rng,
+        mut rng: Rng,
         destinations: &[(DestinationNo, &config::Destination)],
     ) -> Result<Self, store::Error> {
         let announced = Seq(store.counters()?.next_seq.saturating_sub(1));
@@ -116,13 +126,19 @@ impl Dispatcher {
                 number: *number,
                 name: destination.name.clone(),
                 policy: destination.retry,
+                overrides: destination.classify.clone(),
+                pace: Pace::new(&destination.pace),
                 health: Health::new(destination.workers, destination.retry),
                 lanes: Lanes::new(announced),
                 overlay: Overlay::default(),
                 began: HashMap::new(),
                 suspects: Suspects::default(),
             };
-            for head in store.lane_heads(*number)? {
+            let heads = store.lane_heads(*number)?;
+            if !heads.is_empty() {
+                line.health = line.health.with_backlog(now, &mut rng);
+            }
+            for head in heads {
                 line.lanes.arrived(head.id.lane, head.id.seq, head.progress);
             }
             if held.contains_key(&destination.name) {
@@ -148,7 +164,7 @@ impl Dispatcher {
             let turn = self.turn;
             self.turn = (turn + 1) % self.lines.len();
             let line = &mut self.lines[turn];
-            if let Some(job) = line.claim(&self.store, now)? {
+            if let Some(job) = line.claim(&self.store, self.clock.as_ref(), now)? {
                 return Ok(Some(job));
             }
         }
@@ -174,7 +190,7 @@ impl Dispatcher {
             seq: id.seq,
             began: line.began.remove(&(id.lane, id.seq)).unwrap_or(now),
             outcome: &attempt.outcome,
-            verdict: retry::classify(&attempt.outcome),
+            verdict: line.overrides.classify(&attempt.outcome),
             is_last: line.is_last(&attempt) && line.suspects.is_proven(id.seq),
         };
         let (ruling, change) = line.health.observe(&ended, now, reading, &mut self.rng);
@@ -237,26 +253,16 @@ impl Dispatcher {
         Ok(())
     }
 
-    /// An operator holds or releases a destination. Whether there is one of that name.
-    pub fn hold(&mut self, name: &str, held: bool) -> bool {
-        let now = self.clock.moment();
-        let Some(line) = self.lines.iter_mut().find(|line| line.name == name) else {
-            return false;
-        };
-        let change = if held {
-            line.health.hold(now)
-        } else {
-            line.health.release(now)
-        };
-        line.say(change, None);
-        true
-    }
-
     /// When [`Self::claim`] may find something by time alone.
     #[must_use]
     pub fn wake_at(&self) -> Option<Moment> {
         let now = self.clock.moment();
-        self.lines.iter().filter_map(|line| line.wake_at(now)).min()
+        let clock = self.clock.as_ref();
+        let dues = self
+            .lines
+            .iter()
+            .filter_map(|line| line.wake_at(clock, now));
+        dues.min()
     }
 
     /// How many attempts have not ended.
@@ -268,13 +274,14 @@ impl Dispatcher {
     /// How each destination is.
     #[must_use]
     pub fn destinations(&self) -> Vec<DestinationState> {
-        let now = self.clock.moment();
+        let (now, clock) = (self.clock.moment(), self.clock.as_ref());
         let states = self.lines.iter().map(|line| DestinationState {
             number: line.number,
             name: line.name.clone(),
             state: line.health.state(),
             held_by_operator: line.health.held_by_operator().is_some(),
-            why: line.health.why(now),
+            why: line.why(clock, now),
+            is_closed: line.is_closed(clock),
             in_flight: line.lanes.in_flight(),
             lanes: line.lanes.len(),
         });
@@ -307,14 +314,22 @@ enum Settled {
 }
 
 impl Line {
-    fn claim(&mut self, store: &Store, now: Moment) -> Result<Option<Job>, store::Error> {
-        if self.health.allowance(now, self.lanes.in_flight()) == 0 {
+    fn claim(
+        &mut self,
+        store: &Store,
+        clock: &dyn Clock,
+        now: Moment,
+    ) -> Result<Option<Job>, store::Error> {
+        if self.health.allowance(now, self.lanes.in_flight()) == 0
+            || self.pace.wait(clock).is_some()
+        {
             return Ok(None);
         }
         let Some((head, next)) = self.lanes.take(now) else {
             return Ok(None);
         };
         self.read(store, next)?;
+        self.pace.spend(self.length(store, head.seq)?, now);
         self.began.insert((head.lane, head.seq), now);
         let delivery = DeliveryId {
             destination: self.number,
@@ -525,12 +540,6 @@ impl Line {
             return Ok(true);
         }
         Ok(self.find(store, id.lane, id.seq, id.seq)?.is_some())
-    }
-
-    fn wake_at(&self, now: Moment) -> Option<Moment> {
-        let lanes = self.lanes.next_due(now);
-        let health = self.health.next_at(now);
-        lanes.into_iter().chain(health).min()
     }
 
     /// Logs a change, and which event's attempt brought it about.

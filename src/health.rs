@@ -7,6 +7,9 @@
 //!   before answers of 5xx and timeouts count as an outage, and none when the destination can't be
 //!   reached. An event that fails alone, while others arrive, is charged each time.
 //! - A destination that is not up is tried for ever, by one probe at a time.
+//! - A fleet of gateways that lost a destination at one instant does not come back in step: the
+//!   first probe, those of what is held, and the steps of the slow start are spread by each
+//!   gateway's own chance, and so is the first attempt of one that starts with a backlog.
 //! - One outage is one change: of the attempts that were under way when it began, only the first
 //!   to end counts. One that ends well after all brings the destination up.
 //! - A run of [`BREAKER`] dead letters stops at one less: the last is kept pending.
@@ -22,10 +25,12 @@
 //! before the first probe was due, or before the destination came up. What ends in → `state`
 //! restarts the slow start or the time to the next probe.
 //!
+//! *The window* is how many may be in flight: see [`ramp`].
+//!
 //! | attempt | up | down | held | paused |
 //! |---|---|---|---|---|
-//! | delivered | Delivered, window + 1 | Delivered → up | Delivered → up | Delivered → up |
-//! | delivered, late | Delivered, window + 1 | Delivered → up | Delivered → up | Delivered |
+//! | delivered | Delivered, window × 2 | Delivered → up | Delivered → up | Delivered → up |
+//! | delivered, late | Delivered, window × 2 | Delivered → up | Delivered → up | Delivered |
 //! | dead | Dead | Dead → up | Dead → up | Dead → up |
 //! | dead, late | Dead | Dead | Dead | Dead |
 //! | dead, the twentieth | Spare → held | Spare → held | Spare → held | Spare → held |
@@ -52,8 +57,13 @@
 //! A late success does not end a pause: it was taken before the destination asked for one.
 //! An operator's hold lies on top: the states go on below it, but nothing may be started.
 
-use std::fmt;
 use std::time::Duration;
+
+mod ramp;
+mod words;
+
+use ramp::Ramp;
+use words::next_words;
 
 use crate::audit::Pause;
 use crate::clock::{Moment, Reading};
@@ -70,11 +80,14 @@ pub const SEVERAL: usize = 3;
 /// destination: a bad deployment upstream must not make dead letters of the whole backlog.
 pub const BREAKER: usize = 20;
 
-/// How often a destination is tried whose configuration looks wrong.
+/// How often a destination is tried whose configuration looks wrong, give or take the jitter.
 pub const HELD_PROBE: Duration = Duration::from_secs(5 * 60);
 
 /// The longest pause a destination can ask for. Whoever says more is asked again after this.
 pub const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(60 * 60);
+
+/// The longest that a step of the slow start waits after an outage.
+pub const LONGEST_STEP: Duration = Duration::from_secs(5);
 
 /// What a destination's answers say about it.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -140,16 +153,19 @@ pub enum Change {
     HeldByOperator,
     /// An operator let it go on.
     ReleasedByOperator,
+    /// An operator wants to know now.
+    FlushedByOperator,
 }
 
 /// The health of one destination.
 #[derive(Clone, Debug)]
 pub struct Health {
-    workers: usize,
     policy: RetryPolicy,
     state: State,
     /// How many may be in flight while up.
-    window: usize,
+    ramp: Ramp,
+    /// Nothing is started before while up.
+    starts: Moment,
     /// Since when it is up, or since when it is not.
     since: Moment,
     /// When the next probe is due; not used while up.
@@ -182,10 +198,10 @@ impl Health {
     #[must_use]
     pub fn new(workers: usize, policy: RetryPolicy) -> Self {
         Self {
-            workers: workers.max(1),
             policy,
             state: State::Up,
-            window: 1,
+            ramp: Ramp::new(workers),
+            starts: Moment::START,
             since: Moment::START,
             next: Moment::START,
             fresh_from: Moment::START,
@@ -200,6 +216,14 @@ impl Health {
         }
     }
 
+    /// A gateway starts at `now` and finds a backlog. After a power cut all of a region do, so the
+    /// first attempt waits for about the policy's `first`, each as its own chance will have it.
+    #[must_use]
+    pub fn with_backlog(mut self, now: Moment, rng: &mut Rng) -> Self {
+        self.starts = now + self.policy.first_pause(rng);
+        self
+    }
+
     /// How many more deliveries may be started at `now`, when `in_flight` have not ended.
     ///
     /// Up: as many as the window has room for. Otherwise one probe, when it is due and nothing is
@@ -208,7 +232,8 @@ impl Health {
     pub fn allowance(&self, now: Moment, in_flight: usize) -> usize {
         match self.state {
             _ if self.held_by_operator.is_some() => 0,
-            State::Up => self.window.saturating_sub(in_flight),
+            State::Up if now < self.starts => 0,
+            State::Up => self.ramp.width(now).saturating_sub(in_flight),
             State::Down | State::Held | State::Paused => {
                 usize::from(self.next <= now && in_flight == 0)
             }
@@ -219,8 +244,13 @@ impl Health {
     /// an attempt that ends or an operator can make it grow.
     #[must_use]
     pub fn next_at(&self, now: Moment) -> Option<Moment> {
-        let waits = self.state != State::Up && self.held_by_operator.is_none();
-        (waits && now < self.next).then_some(self.next)
+        let next = match self.state {
+            _ if self.held_by_operator.is_some() => None,
+            State::Up if now < self.starts => Some(self.starts),
+            State::Up => self.ramp.next(),
+            State::Down | State::Held | State::Paused => Some(self.next),
+        };
+        next.filter(|next| now < *next)
     }
 
     /// Takes note of an attempt that ended at `now`: what follows for its delivery, and what
@@ -295,11 +325,26 @@ impl Health {
         if held.is_none() && self.state == State::Up {
             return None;
         }
-        self.window = 1;
+        self.ramp.begin(now);
         self.next = self.next.min(now);
+        self.starts = self.starts.min(now);
         self.fresh_from = now;
         self.refused.clear();
         Some(Change::ReleasedByOperator)
+    }
+
+    /// An operator wants it tried now, whatever its pause: the next probe or attempt is due.
+    /// Nothing else changes; a failure makes it wait as long as it would have next. None while it
+    /// is held by an operator, who must release it.
+    #[must_use = "a change belongs in the log"]
+    pub fn flush(&mut self, now: Moment) -> Option<Change> {
+        if self.held_by_operator.is_some() {
+            return None;
+        }
+        self.next = self.next.min(now);
+        self.starts = self.starts.min(now);
+        self.fresh_from = self.fresh_from.min(now);
+        Some(Change::FlushedByOperator)
     }
 
     /// What the destination's answers say, whether or not an operator holds it.
@@ -323,13 +368,7 @@ impl Health {
     /// For `gatepost status`: why it is not up and when it is tried next.
     #[must_use]
     pub fn why(&self, now: Moment) -> String {
-        let state = self.state;
-        let below = if state == State::Up {
-            format!("up, {} at a time", self.window)
-        } else {
-            let since = Pause(now.since(self.since));
-            format!("{state}: {}, not up for {since}", self.reason)
-        };
+        let (state, below) = (self.state, self.condition(now));
         if let Some(held) = self.held_by_operator {
             let held = Pause(now.since(held));
             return format!("held by operator for {held}, nothing is sent ({below})");
@@ -343,6 +382,17 @@ impl Health {
             ),
             (_, None) => format!("{below}, {} is due", next_words(state)),
         }
+    }
+
+    /// How it is, and if it is not up, why and since when.
+    #[must_use]
+    pub fn condition(&self, now: Moment) -> String {
+        let state = self.state;
+        if state == State::Up {
+            return format!("up, {} at a time", self.ramp.width(now));
+        }
+        let since = Pause(now.since(self.since));
+        format!("{state}: {}, not up for {since}", self.reason)
     }
 
     /// The state as people are told it: what is up only for want of a better idea is still down.
@@ -361,7 +411,7 @@ impl Health {
         reading: Reading,
         rng: &mut Rng,
     ) -> Ruling {
-        use State::{Held, Paused, Up};
+        use State::{Paused, Up};
         let late = ended.began < self.fresh_from;
         match (ended.verdict, self.state) {
             // Nothing was sent, so it says nothing about the destination.
@@ -370,14 +420,14 @@ impl Health {
                 self.failing.clear();
                 self.refused.clear();
                 if state == Up && !self.is_doubtful {
-                    self.window = self.workers.min(self.window + 1);
+                    self.ramp.widen(ended.began, now, &self.policy, rng);
                 } else if state != Paused || !late {
                     self.rise(now);
                 }
                 return Ruling::Delivered;
             }
             (Verdict::Dead, _) => {
-                if self.is_too_much(ended, late, now) {
+                if self.is_too_much(ended, late, now, rng) {
                     return Ruling::Spare;
                 }
                 if self.shown() != Up && !late && was_sent(ended.outcome) {
@@ -390,18 +440,18 @@ impl Health {
             (Verdict::Retry, _) => {
                 let ruling = self.doubt(ended, now, rng);
                 let dies = ruling == Ruling::Charge && ended.is_last;
-                let spared = dies && self.is_too_much(ended, late, now);
+                let spared = dies && self.is_too_much(ended, late, now, rng);
                 return if spared { Ruling::Spare } else { ruling };
             }
             (Verdict::Down, Up) if self.breaks_it_again(ended.seq) => {
-                self.window = (self.window / 2).max(1);
+                self.ramp.halve(now);
                 return Ruling::Charge;
             }
             (Verdict::Down, _) => {
                 self.few = 0;
                 self.go_down(ended.outcome.to_string(), now, rng);
             }
-            (Verdict::Hold, _) => self.fall(Held, ended.outcome.to_string(), HELD_PROBE, now),
+            (Verdict::Hold, _) => self.hold_off(ended.outcome.to_string(), now, rng),
             (Verdict::Pause(asked), state) => {
                 let before = if state == Paused { self.failures } else { 0 };
                 self.failures = before.saturating_add(1);
@@ -440,21 +490,16 @@ impl Health {
                 self.is_doubtful = true;
             }
         }
-        self.window = (self.window / 2).max(1);
+        self.ramp.halve(now);
         Ruling::Charge
     }
 
     /// Notes an event that is about to become a dead letter; whether it is one too many.
-    fn is_too_much(&mut self, ended: &Ended<'_>, late: bool, now: Moment) -> bool {
+    fn is_too_much(&mut self, ended: &Ended<'_>, late: bool, now: Moment, rng: &mut Rng) -> bool {
         let too_much = note(&mut self.refused, ended.seq, BREAKER);
         if too_much && (self.state != State::Held || !late) {
             let reason = format!("{BREAKER} events in a row refused, the last with ");
-            self.fall(
-                State::Held,
-                reason + &ended.outcome.to_string(),
-                HELD_PROBE,
-                now,
-            );
+            self.hold_off(reason + &ended.outcome.to_string(), now, rng);
         }
         too_much
     }
@@ -471,8 +516,8 @@ impl Health {
     }
 
     fn rise(&mut self, now: Moment) {
+        self.ramp.begin_after(now.since(self.since), now);
         self.state = State::Up;
-        self.window = 1;
         self.since = now;
         self.fresh_from = now;
         self.failures = 0;
@@ -487,8 +532,17 @@ impl Health {
         } else {
             1
         };
-        let pause = self.policy.pause(self.failures, rng);
+        let pause = match self.failures {
+            1 => self.policy.first_pause(rng),
+            failures => self.policy.pause(failures, rng),
+        };
         self.fall(State::Down, reason, pause, now);
+    }
+
+    /// Our configuration of it is wrong, or it is.
+    fn hold_off(&mut self, reason: String, now: Moment, rng: &mut Rng) {
+        let pause = self.policy.about(HELD_PROBE, rng);
+        self.fall(State::Held, reason, pause, now);
     }
 
     fn fall(&mut self, state: State, reason: String, pause: Duration, now: Moment) {
@@ -514,42 +568,6 @@ fn note(run: &mut Vec<Seq>, seq: Seq, enough: usize) -> bool {
         run.push(seq);
     }
     enough <= run.len()
-}
-
-fn next_words(state: State) -> &'static str {
-    match state {
-        State::Up | State::Paused => "next attempt",
-        State::Down | State::Held => "next probe",
-    }
-}
-
-impl fmt::Display for State {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Up => "up",
-            Self::Down => "down",
-            Self::Held => "held",
-            Self::Paused => "paused",
-        })
-    }
-}
-
-impl fmt::Display for Change {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Up { after } => write!(f, "up after {}", Pause(*after)),
-            Self::Not {
-                state,
-                reason,
-                next_in,
-            } => {
-                let next = next_words(*state);
-                write!(f, "{state}: {reason}, {next} in {}", Pause(*next_in))
-            }
-            Self::HeldByOperator => f.write_str("held by operator"),
-            Self::ReleasedByOperator => f.write_str("released by operator"),
-        }
-    }
 }
 
 #[cfg(test)]

@@ -95,6 +95,8 @@ pub struct Lanes {
     ready: BTreeMap<u64, Lane>,
     /// Lanes whose head backs off, by when it is due.
     waiting: BTreeSet<(Moment, Lane)>,
+    /// Lanes that backed off when somebody said that they shall not: due now, whatever they say.
+    hurried: BTreeSet<(Moment, Lane)>,
     /// What was taken and has not ended, by the lane of its row; whether it was discarded since.
     in_flight: BTreeMap<(Lane, Seq), bool>,
     /// Slots of spared deliveries of lanes without order: the lane of their row.
@@ -147,6 +149,7 @@ impl Lanes {
             slots: BTreeMap::new(),
             ready: BTreeMap::new(),
             waiting: BTreeSet::new(),
+            hurried: BTreeSet::new(),
             in_flight: BTreeMap::new(),
             homes: BTreeMap::new(),
             turn: FIRST_TURN,
@@ -177,7 +180,7 @@ impl Lanes {
                 }
                 Stage::Waiting(due) if seq < slot.seq => {
                     let due = *due;
-                    self.waiting.remove(&(due, lane));
+                    self.wait_no_more(due, lane);
                     self.line_up(lane, seq, progress);
                 }
                 Stage::Ready(_) | Stage::Waiting(_) => {}
@@ -190,13 +193,15 @@ impl Lanes {
     #[must_use = "what was taken must be tried, and its end told"]
     pub fn take(&mut self, now: Moment) -> Option<(Head, Option<Next>)> {
         for _ in 0..PROMOTED {
-            match self.waiting.first() {
-                Some((due, _)) if *due <= now => {}
-                _ => break,
-            }
-            if let Some((_, lane)) = self.waiting.pop_first() {
-                self.give_turn(lane);
-            }
+            let is_due = |waiting: &BTreeSet<(Moment, Lane)>| {
+                waiting.first().is_some_and(|(due, _)| *due <= now)
+            };
+            let next = match self.hurried.pop_first() {
+                None if is_due(&self.waiting) => self.waiting.pop_first(),
+                next => next,
+            };
+            let Some((_, lane)) = next else { break };
+            self.give_turn(lane);
         }
         let (_, key) = self.ready.pop_first()?;
         let slot = self.slots.get_mut(&key)?;
@@ -325,7 +330,7 @@ impl Lanes {
             }
             _ if slot.seq != seq => return None,
             Stage::Ready(turn) => _ = self.ready.remove(&turn),
-            Stage::Waiting(due) => _ = self.waiting.remove(&(due, key)),
+            Stage::Waiting(due) => self.wait_no_more(due, key),
             Stage::InFlight(_) => return None,
         }
         if alone.is_some() {
@@ -380,6 +385,15 @@ impl Lanes {
         }
     }
 
+    /// Every head that backs off is due now. They join the turns as those do whose pause has ended.
+    pub fn hurry_all(&mut self) {
+        if self.hurried.is_empty() {
+            self.hurried = std::mem::take(&mut self.waiting);
+        } else {
+            self.hurried.append(&mut self.waiting);
+        }
+    }
+
     /// How many lanes have a head in memory or one that is being read.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -402,6 +416,10 @@ impl Lanes {
         };
         self.slots.insert(key, slot);
         self.give_turn(key);
+    }
+
+    fn wait_no_more(&mut self, due: Moment, key: Lane) {
+        let _ = self.waiting.remove(&(due, key)) || self.hurried.remove(&(due, key));
     }
 
     fn give_turn(&mut self, key: Lane) {

@@ -23,8 +23,8 @@
 //! 3. [`commit`] is the only writer: new events, settlements and operators' wishes of a moment
 //!    become one transaction and one sync. Only then does anybody hear of it.
 //! 4. [`store`] is one redb file: immutable events, what waits, what is dead, what happened.
-//! 5. [`dispatch`] decides which delivery is tried next ([`lanes`], [`health`]) and what follows
-//!    from an attempt ([`retry`]).
+//! 5. [`dispatch`] decides which delivery is tried next ([`lanes`], [`health`], [`pace`]) and what
+//!    follows from an attempt ([`retry`]).
 //! 6. [`deliver`] builds the request and makes one attempt.
 //! 7. [`upstream`] carries it over the network and says what came of it.
 //!
@@ -46,6 +46,8 @@
 //! | words | [`clock`] [`rng`] [`event`] [`delivery`] [`audit`]: plain data |
 //! | rules | [`retry`] [`health`] [`lanes`] [`select`] [`schema`] [`profile`] [`devices`] |
 //! | | [`auth`] [`route`] [`config`]: decisions |
+//! | rules | [`retry`] [`health`] [`pace`] [`lanes`] [`select`] [`schema`] [`profile`] |
+//! | | [`proof`] [`devices`] [`route`] [`config`]: decisions |
 //! | edges | [`store`] [`http`] [`upstream`] [`logger`] `memory`: disk, network, the system |
 //! | flow | [`commit`] [`ingest`] [`dispatch`] [`deliver`]: the life of an event |
 //! | process | [`admin`] [`daemon`] [`demo`] [`cli`] |
@@ -91,7 +93,9 @@ pub mod ingest;
 pub mod lanes;
 pub mod logger;
 mod memory;
+pub mod pace;
 pub mod profile;
+pub mod proof;
 pub mod retry;
 pub mod rng;
 pub mod route;

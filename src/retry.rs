@@ -11,6 +11,10 @@
 
 use std::time::Duration;
 
+mod overrides;
+
+pub use overrides::Overrides;
+
 use crate::clock::Reading;
 use crate::delivery::{Answer, Outcome, RetryAfter, Verdict};
 use crate::rng::Rng;
@@ -41,6 +45,9 @@ impl RetryPolicy {
     /// Whatever [`RetryPolicy::max`] says, no pause is planned longer than this: ten years.
     const LONGEST: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
 
+    /// How many times as far the moments are spread at which a fleet would be in step.
+    const APART: f64 = 4.0;
+
     /// How long to wait after the `failures`-th failure in a row (counted from 1; 0 is taken as 1):
     /// `first` × 2^(`failures` − 1), at most `max`, then jittered.
     ///
@@ -57,6 +64,27 @@ impl RetryPolicy {
             pause = pause.saturating_mul(2);
         }
         rng.jitter(pause.min(max), self.share())
+    }
+
+    /// How long to wait after the first of several failures that a whole fleet of gateways may have
+    /// met at the same instant: `first`, spread [`RetryPolicy::APART`] times as far as the others,
+    /// so that they do not come back in step. 0.2 to 1.8 s by default.
+    #[must_use]
+    pub fn first_pause(&self, rng: &mut Rng) -> Duration {
+        self.apart(self.first.min(self.max).min(Self::LONGEST), rng)
+    }
+
+    /// `pause`, made longer or shorter by up to [`RetryPolicy::APART`] times the jitter of the
+    /// policy, but never by more than all of it.
+    #[must_use]
+    pub fn apart(&self, pause: Duration, rng: &mut Rng) -> Duration {
+        rng.jitter(pause, (Self::APART * self.share()).min(1.0))
+    }
+
+    /// `pause`, jittered as all pauses are.
+    #[must_use]
+    pub fn about(&self, pause: Duration, rng: &mut Rng) -> Duration {
+        rng.jitter(pause, self.share())
     }
 
     /// `asked`, or up to the policy's jitter longer; never shorter, since a destination asked for
@@ -93,20 +121,20 @@ impl RetryPolicy {
 /// | 408 409 425, 5xx, no answer in time | retry |
 /// | 429, 503 with Retry-After | pause |
 /// | 401 403 404 405 407 410, 3xx | hold |
-/// | not reachable | down |
+/// | not reachable, 511, a 2xx without the proof that the destination asks for | down |
 /// | anything else: 1xx, other 4xx, 600 and above, a failure of our own | retry |
 ///
 /// That a destination demands a proof beside its 2xx must be checked before: it is not in the
-/// status.
+/// status. 511 never comes from a destination, but from what stands between.
 ///
-/// Source: DESIGN section 6; RFC 9110 section 15, RFC 6585 (429, 431), RFC 8470 (425), RFC 7725
-/// (451).
+/// Source: DESIGN section 6; RFC 9110 section 15, RFC 6585 (429, 431, 511), RFC 8470 (425), RFC
+/// 7725 (451).
 #[must_use]
 pub fn classify(outcome: &Outcome) -> Verdict {
     match outcome {
         Outcome::Answered(answer) => classify_answer(answer),
         Outcome::TimedOut | Outcome::Failed(_) => Verdict::Retry,
-        Outcome::Unreachable(_) => Verdict::Down,
+        Outcome::Unreachable(_) | Outcome::Unproven(_) => Verdict::Down,
         Outcome::Misconfigured(_) => Verdict::Hold,
         Outcome::Damaged(_) | Outcome::Invalid(_) => Verdict::Dead,
     }
@@ -135,6 +163,7 @@ fn classify_answer(answer: &Answer) -> Verdict {
         300..=399 | 401 | 403 | 404 | 405 | 407 | 410 => Verdict::Hold,
         429 => Verdict::Pause(answer.retry_after),
         503 if answer.retry_after.is_some() => Verdict::Pause(answer.retry_after),
+        511 => Verdict::Down,
         _ => Verdict::Retry,
     }
 }
@@ -151,6 +180,7 @@ mod tests {
             status,
             retry_after,
             head: Vec::new(),
+            headers: Vec::new(),
         }))
     }
 
@@ -166,6 +196,7 @@ mod tests {
                 300..=399 => (Verdict::Hold, Verdict::Hold),
                 429 => (Verdict::Pause(None), Verdict::Pause(Some(soon))),
                 503 => (Verdict::Retry, Verdict::Pause(Some(soon))),
+                511 => (Verdict::Down, Verdict::Down),
                 _ if dead.contains(&status) => (Verdict::Dead, Verdict::Dead),
                 _ if hold.contains(&status) => (Verdict::Hold, Verdict::Hold),
                 _ if retry.contains(&status) => (Verdict::Retry, Verdict::Retry),
@@ -187,6 +218,7 @@ mod tests {
         let rows = [
             (Outcome::TimedOut, Verdict::Retry),
             (Outcome::Unreachable(words()), Verdict::Down),
+            (Outcome::Unproven(words()), Verdict::Down),
             (Outcome::Damaged(words()), Verdict::Dead),
             (Outcome::Invalid(words()), Verdict::Dead),
             (Outcome::Misconfigured(words()), Verdict::Hold),
@@ -246,6 +278,26 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn the_first_pause_of_a_fleet_is_spread_over_most_of_twice_its_length() {
+        let policy = RetryPolicy::DEFAULT;
+        let mut rng = Rng::from_seed(6);
+        let ms: Vec<u128> = (0..1_000)
+            .map(|_| policy.first_pause(&mut rng).as_millis())
+            .collect();
+        assert!(ms.iter().all(|ms| (200..=1_800).contains(ms)), "{ms:?}");
+        for tenth in 0..10 {
+            let range = 200 + 160 * tenth..360 + 160 * tenth;
+            let share = ms.iter().filter(|ms| range.contains(*ms)).count();
+            assert!((60..=140).contains(&share), "{share} of 1000 in {range:?}");
+        }
+        let steady = RetryPolicy {
+            jitter: 0.0,
+            ..policy
+        };
+        assert_eq!(steady.first_pause(&mut rng), policy.first);
     }
 
     #[test]

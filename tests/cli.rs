@@ -495,6 +495,36 @@ fn a_check_says_who_may_send_and_what_may_be_forgotten() {
 }
 
 #[test]
+fn check_says_what_a_destination_is_asked_and_allowed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("gatepost.toml");
+    let text = "[[destination]]\nname = \"cloud\"\nurl = \"https://api.example.com/\"\n\
+                classify = { 404 = \"dead\", 5xx = \"hold\" }\n\
+                proof = { status = [200], header = { name = \"X-Ack\", value = \"*\" } }\n\
+                rate = { events = \"50/s\" }\nwindow = \"22:00-06:00\"\n";
+    std::fs::write(&file, text).expect("written");
+    let check = |json: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_gatepost"));
+        command.env("TZ", "Asia/Bangkok");
+        let output = command.arg("check").arg(&file).args(json).output();
+        String::from_utf8(output.expect("the binary runs").stdout).expect("text")
+    };
+    let out = check(&[]);
+    for line in [
+        "cloud: of its answers 404 is dead, 5xx is hold",
+        "cloud: a 2xx is believed with status 200 and header X-Ack = \"*\"",
+        "cloud: sent to at most 50/s, only 22:00-06:00 by local time, which is Asia/Bangkok, \
+         while the clock is synchronised",
+    ] {
+        assert!(out.lines().any(|other| other == line), "{out}");
+    }
+    let meaning: Value = serde_json::from_str(&check(&["--json"])).expect("JSON");
+    let cloud = &meaning["destinations"][0];
+    assert_eq!(cloud["classify"], "404 is dead, 5xx is hold");
+    assert_eq!(cloud["proof"], "status 200 and header X-Ack = \"*\"");
+}
+
+#[test]
 fn a_reader_who_has_seen_enough_is_no_error() {
     let gateway = Gateway::empty();
     gateway.change(|committer| {

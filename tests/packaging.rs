@@ -55,6 +55,9 @@ fn the_example_configuration_shows_the_defaults() {
         url: cloud.url.clone(),
         headers: cloud.headers.clone(),
         token_file: cloud.token_file.clone(),
+        classify: cloud.classify.clone(),
+        proof: cloud.proof.clone(),
+        pace: cloud.pace.clone(),
         ..minimal.destinations[0].clone()
     };
     assert_eq!(*cloud, expected);
@@ -129,6 +132,10 @@ fn assert_shown(lines: &[String]) {
         "max_size",
         "keep_audit",
         "retry",
+        "classify",
+        "proof",
+        "rate",
+        "window",
         "status",
         "allow",
         "token",

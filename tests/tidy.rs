@@ -28,16 +28,20 @@ const MAY_USE: &[(&str, &[&str])] = &[
         "health",
         &["audit", "clock", "delivery", "event", "retry", "rng"],
     ),
+    ("pace", &["clock"]),
     ("lanes", &["clock", "delivery", "event"]),
     ("select", &["event"]),
     ("schema", &[]),
     ("profile", &["clock", "event", "select"]),
+    ("proof", &["delivery", "profile"]),
     ("devices", &["audit", "clock", "event"]),
     ("auth", &["clock", "event", "select"]),
     ("route", &["auth", "event", "profile", "schema", "select"]),
     (
         "config",
-        &["auth", "profile", "retry", "route", "schema", "select"],
+        &[
+            "auth", "delivery", "pace", "profile", "proof", "retry", "route", "schema", "select",
+        ],
     ),
     // Edges: disk, device sockets, network, init system.
     ("fault", &[]),
@@ -62,8 +66,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (
         "dispatch",
         &[
-            "audit", "clock", "commit", "config", "delivery", "event", "health", "lanes", "retry",
-            "rng", "store",
+            "audit", "clock", "commit", "config", "delivery", "event", "health", "lanes", "pace",
+            "retry", "rng", "store",
         ],
     ),
     (
@@ -93,8 +97,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (
         "cli",
         &[
-            "admin", "audit", "config", "daemon", "delivery", "demo", "event", "profile", "rng",
-            "store", "upstream",
+            "admin", "audit", "clock", "config", "daemon", "delivery", "demo", "event", "profile",
+            "rng", "store", "upstream",
         ],
     ),
     ("main", &["cli"]),

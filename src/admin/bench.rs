@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 
 use super::views::Problem;
-use super::{Kind, Office, Request, Response, State, Unavailable, Via, answer};
+use super::{Flush, Kind, Office, Request, Response, State, Unavailable, Via, answer};
 use crate::audit::{Action, Entry, Then};
 use crate::clock::{Clock as _, ManualClock, Timestamp};
 use crate::commit::{
@@ -74,6 +74,17 @@ impl Office for Arc<Desk> {
             Some(Done::Operated(report)) => Ok(report),
             _ => unreachable!("an operation is answered with its report"),
         }
+    }
+
+    fn flush(&self, name: &str) -> Result<Flush, Unavailable> {
+        let Some(live) = self.destinations() else {
+            return Ok(Flush::NoDaemon);
+        };
+        Ok(match live.iter().find(|live| live.name == name) {
+            None => Flush::Unknown,
+            Some(live) if live.held_by_operator => Flush::Held,
+            Some(_) => Flush::Done,
+        })
     }
 
     fn destinations(&self) -> Option<Vec<DestinationState>> {

@@ -1,4 +1,4 @@
-//! The changes: replay, discard, hold, release, forget.
+//! The changes: replay, discard, hold, release, flush, forget.
 
 use serde::de::DeserializeOwned;
 
@@ -9,7 +9,7 @@ use super::lists::heard_of;
 use super::names::Names;
 use super::query::{cursor, destination, read_cursor};
 use super::views::{Changed, DeliveryState, Forgotten, Held, Selection};
-use super::{Kind, Refusal, Request, Response, State};
+use super::{Flush, Kind, Refusal, Request, Response, State};
 use crate::commit::{DestinationRef, Operation, Report, Target};
 use crate::event::{DestinationNo, Seq, printable};
 
@@ -31,6 +31,7 @@ pub(super) fn answer(what: &str, request: &Request, state: &State) -> Result<Res
     let changed = match what {
         "replay" => replay(state, &read(&request.body)?)?,
         "discard" => discard(state, &read(&request.body)?)?,
+        "flush" => flush(state, &read(&request.body)?)?,
         "forget" => forget(state, &read(&request.body)?)?,
         hold => held(state, &read(&request.body)?, hold == "hold")?,
     };
@@ -258,6 +259,26 @@ fn forget(state: &State, body: &Forgotten) -> Result<Changed, Refusal> {
         done,
         ..Changed::default()
     })
+}
+
+/// Has what waits for its pause tried now. Nothing of that is in the store: without a daemon there
+/// are no pauses.
+fn flush(state: &State, body: &Held) -> Result<Changed, Refusal> {
+    let name = Names::read(state)?.find(&body.destination)?.name;
+    let why = match state.office.flush(&name)? {
+        Flush::Done => {
+            return Ok(Changed {
+                done: 1,
+                ..Changed::default()
+            });
+        }
+        Flush::Held => "is held by an operator; gatepost release lets it go on",
+        Flush::Unknown => "is not in the configuration that runs",
+        Flush::NoDaemon => {
+            "waits for no pause while the daemon does not run: its start makes all due"
+        }
+    };
+    Err(Refusal::new(Kind::Conflict, format!("{name} {why}")))
 }
 
 impl Changed {

@@ -42,6 +42,7 @@ pub(super) fn status(state: &State) -> Result<Status, store::Error> {
         destinations.push(DestinationStatus {
             configured: configured.contains(&number),
             held: held.iter().any(|(held, _)| *held == name),
+            closed: live.is_some_and(|live| live.is_closed),
             state: live.map(|live| word(live.state).to_owned()),
             why: live.map(|live| live.why.clone()).unwrap_or_default(),
             pending: backlog.pending,

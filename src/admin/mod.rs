@@ -28,7 +28,7 @@
 //! | `GET /api/events/{seq}` | [`views::EventView`] |
 //! | `GET /api/events/{seq}/body` | the bytes as sent |
 //! | `POST /api/replay`, `/api/discard` with a [`views::Selection`] | [`views::Changed`] |
-//! | `POST /api/hold`, `/api/release` with a [`views::Held`] | [`views::Changed`] |
+//! | `POST /api/hold`, `/api/release`, `/api/flush` with a [`views::Held`] | [`views::Changed`] |
 //! | anything that cannot be done | [`views::Problem`] |
 
 use std::net::{IpAddr, SocketAddr};
@@ -55,7 +55,7 @@ pub mod views;
 pub use alone::Alone;
 pub use find::MOST_FOUND;
 pub use names::NO_DESTINATION;
-pub use office::{Office, Unavailable};
+pub use office::{Flush, Office, Unavailable};
 pub use problem::Kind;
 pub use query::{MOST_LIMIT, USUAL_LIMIT, encode};
 
@@ -160,10 +160,12 @@ pub fn answer(request: &Request, state: &State) -> Response {
     let parts: Vec<&str> = path.split('/').collect();
     let looks = matches!(request.method.as_str(), "GET" | "HEAD");
     let result = match parts[..] {
-        ["replay" | "discard" | "hold" | "release" | "forget"] if request.method != "POST" => {
+        ["replay" | "discard" | "hold" | "release" | "flush" | "forget"]
+            if request.method != "POST" =>
+        {
             return wrong_method("POST");
         }
-        ["replay" | "discard" | "hold" | "release" | "forget"] => {
+        ["replay" | "discard" | "hold" | "release" | "flush" | "forget"] => {
             change::answer(parts[0], request, state)
         }
         ["status" | "devices" | "queue" | "dead" | "quarantine" | "events"]
@@ -213,7 +215,7 @@ fn look(parts: &[&str], query: &str, state: &State) -> Result<Response, Refusal>
         }
         _ => {
             let detail = "the API lies under /api/: status, devices, queue, dead, quarantine, \
-                          events, replay, discard, hold, release, forget";
+                          events, replay, discard, hold, release, flush, forget";
             return Err(Refusal::new(Kind::NotFound, detail));
         }
     })
@@ -234,7 +236,7 @@ fn admit(request: &Request) -> Result<(), Refusal> {
         return Err(Refusal::new(
             Kind::ReadOnly,
             "changes go through the command line on this machine: gatepost replay, discard, \
-             hold, release",
+             hold, release, flush",
         ));
     }
     Ok(())

@@ -23,6 +23,24 @@ pub trait Office: Send + Sync {
     /// Tells a running dispatcher that a destination is held or released. The store has been told
     /// before, with [`Operation::Hold`] or [`Operation::Release`].
     fn hold(&self, name: &str, held: bool) -> Result<(), Unavailable>;
+
+    /// Has a running dispatcher try now what waits for its pause at a destination.
+    fn flush(&self, _name: &str) -> Result<Flush, Unavailable> {
+        Ok(Flush::NoDaemon)
+    }
+}
+
+/// What came of [`Office::flush`].
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Flush {
+    /// Everything is due.
+    Done,
+    /// An operator holds the destination.
+    Held,
+    /// The dispatcher has no such destination.
+    Unknown,
+    /// There is no dispatcher, and so no pause.
+    NoDaemon,
 }
 
 /// Why nothing can be changed.

@@ -72,6 +72,7 @@ fn the_status_of_a_running_daemon_is_the_dispatchers() {
         name: "cloud".to_owned(),
         state: health::State::Down,
         held_by_operator: false,
+        is_closed: false,
         why: "it cannot be reached".to_owned(),
         in_flight: 1,
         lanes: 2,
@@ -391,6 +392,43 @@ fn a_held_destination_is_remembered_and_the_dispatcher_told() {
         problem(&refused),
         (404, Kind::NoDestination, why.to_owned())
     );
+}
+
+#[test]
+fn a_flush_says_why_there_is_nothing_to_flush() {
+    let bench = Bench::new();
+    let flush = |bench: &Bench, name: &str| {
+        let body = format!("{{\"destination\":\"{name}\"}}");
+        bench.ask("POST", "/api/flush", &body)
+    };
+    let says = |bench: &Bench, name: &str, why: &str| {
+        let (status, kind, detail) = problem(&flush(bench, name));
+        assert_eq!((status, kind), (409, Kind::Conflict), "{detail}");
+        assert!(detail.starts_with(&format!("{name} {why}")), "{detail}");
+    };
+    says(
+        &bench,
+        "cloud",
+        "waits for no pause while the daemon does not run",
+    );
+    let mut cloud = DestinationState {
+        number: CLOUD,
+        name: "cloud".to_owned(),
+        state: health::State::Down,
+        held_by_operator: true,
+        is_closed: false,
+        why: String::new(),
+        in_flight: 0,
+        lanes: 0,
+    };
+    *bench.desk.live.lock().expect("not poisoned") = Some(vec![cloud.clone()]);
+    says(&bench, "cloud", "is held by an operator; gatepost release");
+    says(&bench, "crm", "is not in the configuration that runs");
+    cloud.held_by_operator = false;
+    *bench.desk.live.lock().expect("not poisoned") = Some(vec![cloud]);
+    let done: Changed = bench.change("/api/flush", "{\"destination\":\"cloud\"}");
+    assert_eq!(done.done, 1);
+    assert_eq!(problem(&flush(&bench, "clod")).1, Kind::NoDestination);
 }
 
 /// Method, target, body; what is wrong.

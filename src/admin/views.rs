@@ -107,8 +107,11 @@ pub struct DestinationStatus {
     pub held: bool,
     /// `up`, `down`, `held` or `paused`; none while no daemon runs.
     pub state: Option<String>,
-    /// A sentence: how it is, and if it is not up, why and when it is tried next; empty while no
-    /// daemon runs.
+    /// Whether it is outside the hours in which it is sent to; see `window`.
+    #[serde(default)]
+    pub closed: bool,
+    /// A sentence: how it is, and if it is not up or is closed, why and when it is tried next;
+    /// empty while no daemon runs.
     pub why: String,
     /// Deliveries still to be made.
     pub pending: u64,
@@ -335,7 +338,7 @@ pub struct Selection {
     pub after: Option<String>,
 }
 
-/// Body of `POST /api/hold` and `POST /api/release`.
+/// Body of `POST /api/hold`, `POST /api/release` and `POST /api/flush`.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Held {
@@ -354,7 +357,7 @@ pub struct Forgotten {
     pub route: Option<String>,
 }
 
-/// Answer to `POST /api/replay|discard|hold|release|forget`.
+/// Answer to `POST /api/replay|discard|hold|release|flush|forget`.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Changed {
     /// How many deliveries or quarantined events, or 1 for a destination.

@@ -7,7 +7,8 @@ use serde::Serialize;
 
 use super::Error;
 use super::text::json;
-use crate::config::{Config, DEFAULT_PATH, Problem};
+use crate::clock::{Clock as _, SystemClock};
+use crate::config::{self, Config, DEFAULT_PATH, Problem};
 use crate::daemon;
 use crate::upstream::Http;
 
@@ -43,6 +44,12 @@ struct Meaning<'a> {
 struct Destination<'a> {
     name: &'a str,
     url: &'a str,
+    /// What its answers mean beside the usual, in words; none if nothing is said.
+    classify: Option<String>,
+    /// What a 2xx must show, in words; none if nothing.
+    proof: Option<String>,
+    /// How fast and when it is sent to, in words; none if there is no limit.
+    pace: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -54,7 +61,8 @@ struct Route<'a> {
     to: &'a [String],
 }
 
-/// Prints one line for each route, what is asked of its senders, and what may be forgotten.
+/// Prints one line for each thing that is said of a destination and for each route, what is asked of
+/// its senders, and what may be forgotten.
 pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Error> {
     let file = args.file.as_ref().or(args.config.as_ref());
     let file = file.map_or(Path::new(DEFAULT_PATH), PathBuf::as_path);
@@ -73,10 +81,12 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Error> {
         routes,
         warnings,
         hints,
+        destinations,
         ..
     } = meaning(file, &config);
     writeln!(out, "{file} is right")?;
     writeln!(out, "listens on {}, stores in {store}", listen.join(", "))?;
+    print_destinations(&destinations, out)?;
     for (route, line) in routes.iter().zip(&config.routes) {
         writeln!(out, "{line}")?;
         for check in &route.checks {
@@ -90,6 +100,36 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Error> {
         writeln!(out, "hint: {hint}")?;
     }
     Ok(())
+}
+
+fn print_destinations(destinations: &[Destination<'_>], out: &mut dyn Write) -> Result<(), Error> {
+    for to in destinations {
+        let name = to.name;
+        if let Some(classify) = &to.classify {
+            writeln!(out, "{name}: of its answers {classify}")?;
+        }
+        if let Some(proof) = &to.proof {
+            writeln!(out, "{name}: a 2xx is believed with {proof}")?;
+        }
+        if let Some(pace) = &to.pace {
+            writeln!(out, "{name}: sent to {pace}")?;
+        }
+    }
+    Ok(())
+}
+
+/// How fast and when a destination is sent to, and by which clocks.
+fn pace(to: &config::Destination) -> String {
+    let pace = to.pace.to_string();
+    if to.pace.hours.is_none() {
+        return pace;
+    }
+    let zone = SystemClock::new().zone();
+    format!("{pace} by local time, which is {zone}, while the clock is synchronised")
+}
+
+fn said(words: String) -> Option<String> {
+    (!words.is_empty()).then_some(words)
 }
 
 fn meaning<'a>(file: &Path, config: &'a Config) -> Meaning<'a> {
@@ -110,6 +150,9 @@ fn meaning<'a>(file: &Path, config: &'a Config) -> Meaning<'a> {
             .map(|to| Destination {
                 name: &to.name,
                 url: &to.url,
+                classify: said(to.classify.to_string()),
+                proof: to.proof.as_ref().map(ToString::to_string),
+                pace: said(pace(to)),
             })
             .collect(),
         routes: routes

@@ -24,6 +24,7 @@ mod devices;
 mod discard;
 mod error;
 pub mod exit;
+mod flush;
 mod hold;
 mod place;
 mod profiles;
@@ -67,6 +68,7 @@ enum Command {
     Discard(discard::Args),
     Hold(hold::Args),
     Release(release::Args),
+    Flush(flush::Args),
     CheckStore(check_store::Args),
     Salvage(salvage::Args),
     Compact(compact::Args),
@@ -110,6 +112,7 @@ impl Command {
             Self::Discard(args) => discard::run(args, out),
             Self::Hold(args) => hold::run(args, out),
             Self::Release(args) => release::run(args, out),
+            Self::Flush(args) => flush::run(args, out),
             Self::CheckStore(args) => check_store::run(args, out),
             Self::Salvage(args) => salvage::run(args, out, err),
             Self::Compact(args) => compact::run(args, out, err),

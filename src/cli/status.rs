@@ -110,10 +110,12 @@ fn print_destinations(status: &Status, out: &mut dyn Write) -> Result<(), Error>
     Ok(table.print(true, out)?)
 }
 
-/// The state in one word. What the operator holds is held, whatever else it is.
+/// The state in one word. What the operator holds is held, and what its hours close is closed,
+/// whatever else it is.
 fn state(status: &Status, one: &DestinationStatus) -> String {
     match &one.state {
         _ if one.held => "held".to_owned(),
+        _ if one.closed => "closed".to_owned(),
         Some(state) => state.clone(),
         None if status.running && !one.configured => "removed".to_owned(),
         None => "-".to_owned(),

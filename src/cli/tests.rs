@@ -64,6 +64,7 @@ fn help_is_no_error_and_names_all_commands() {
         "discard",
         "hold",
         "release",
+        "flush",
         "check-store",
         "salvage",
         "compact",

@@ -68,6 +68,10 @@ pub(super) struct DestinationTable {
     pub(super) headers: BTreeMap<Spanned<String>, Spanned<String>>,
     pub(super) token_file: Option<Spanned<String>>,
     pub(super) retry: RetryTable,
+    pub(super) classify: BTreeMap<Spanned<String>, Spanned<String>>,
+    pub(super) proof: Option<Spanned<ProofTable>>,
+    pub(super) rate: RateTable,
+    pub(super) window: Option<Spanned<String>>,
 }
 
 /// `retry = { … }`
@@ -78,6 +82,31 @@ pub(super) struct RetryTable {
     pub(super) max: Option<Spanned<Figure>>,
     pub(super) jitter: Option<Spanned<f64>>,
     pub(super) max_attempts: Option<Spanned<i64>>,
+}
+
+/// `proof = { … }`
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct ProofTable {
+    pub(super) status: Vec<Spanned<i64>>,
+    pub(super) header: Option<ProofHeaderTable>,
+    pub(super) body: Option<Spanned<String>>,
+}
+
+/// `header = { … }` in a proof.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ProofHeaderTable {
+    pub(super) name: Spanned<String>,
+    pub(super) value: Spanned<String>,
+}
+
+/// `rate = { … }`
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct RateTable {
+    pub(super) events: Option<Spanned<Figure>>,
+    pub(super) bytes: Option<Spanned<Figure>>,
 }
 
 /// `[[route]]`, and `[route]` in a profile.

@@ -23,7 +23,9 @@ use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::retry::RetryPolicy;
+use crate::pace;
+use crate::proof::Proof;
+use crate::retry::{Overrides, RetryPolicy};
 use crate::route::{Pattern, Require, Route};
 use crate::select::Selector;
 
@@ -108,6 +110,12 @@ pub struct Destination {
     /// When to try again. Default:
     /// [`RetryPolicy::DEFAULT`].
     pub retry: RetryPolicy,
+    /// What its answers mean where the table of [`crate::retry::classify`] is wrong for it.
+    pub classify: Overrides,
+    /// What an answer must show before its 2xx is believed; none: nothing.
+    pub proof: Option<Proof>,
+    /// How fast and in which hours it is sent to. Default: as fast as it takes events, always.
+    pub pace: pace::Plan,
 }
 
 impl Ingest {
@@ -161,7 +169,9 @@ impl Destination {
     /// 30 s.
     pub const TIMEOUT: Duration = Duration::from_secs(30);
 
-    fn new(name: String, url: String) -> Self {
+    /// One with all defaults. Nothing is checked.
+    #[must_use]
+    pub fn new(name: String, url: String) -> Self {
         Self {
             name,
             url,
@@ -170,6 +180,9 @@ impl Destination {
             headers: Vec::new(),
             token_file: None,
             retry: RetryPolicy::DEFAULT,
+            classify: Overrides::default(),
+            proof: None,
+            pace: pace::Plan::default(),
         }
     }
 }

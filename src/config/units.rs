@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::pace::Rate;
+
 use serde::de::{Deserialize, Deserializer, Error, Visitor};
 
 /// A size or a duration as written: read without judging it, so that all mistakes of a file can
@@ -59,6 +61,32 @@ impl Figure {
                  write it as \"250ms\", \"30s\", \"5m\", \"24h\" or \"30d\""
             )
         })
+    }
+
+    /// As a number of events in a time: `"50/s"`, `"600/m"`, `"1000/h"`, `"5000/d"`.
+    pub(super) fn rate_of_events(&self) -> Result<Rate, String> {
+        self.rate(&[("", 1)]).ok_or_else(|| {
+            format!("{self} is no rate; write how many in a time, as in \"50/s\" or \"600/m\"")
+        })
+    }
+
+    /// As a number of bytes in a time: `"200 KiB/s"`, `"50 MB/d"`.
+    pub(super) fn rate_of_bytes(&self) -> Result<Rate, String> {
+        self.rate(SIZES).ok_or_else(|| {
+            format!("{self} is no rate; write a size in a time, as in \"200 KiB/s\" or \"50 MB/d\"")
+        })
+    }
+
+    /// So much in one of the times that are longer than a blink. Nothing is no rate.
+    fn rate(&self, units: &[(&str, u64)]) -> Option<Rate> {
+        let Self::Text(text) = self else {
+            return None;
+        };
+        let (much, unit) = text.split_once('/')?;
+        let much = amount(much, units).filter(|much| *much != 0)?;
+        let mut periods = DURATIONS.iter().filter(|(name, _)| *name != "ms");
+        let (_, ms) = periods.find(|(name, _)| *name == unit)?;
+        Some(Rate::new(much, Duration::from_millis(*ms), text.clone()))
     }
 }
 
@@ -147,6 +175,41 @@ mod tests {
                 "{figure} is not a size; write it as \"16 MiB\", \"500 kB\" or a number of bytes"
             );
             assert_eq!(figure.bytes(), Err(expected));
+        }
+    }
+
+    #[test]
+    fn a_rate_is_an_amount_and_a_time() {
+        let second = Duration::from_secs(1);
+        for (written, much, period) in [
+            ("50/s", 50, second),
+            ("600/m", 600, 60 * second),
+            ("1000/h", 1_000, 3_600 * second),
+            ("5000/d", 5_000, 86_400 * second),
+        ] {
+            let rate = Rate::new(much, period, written.to_owned());
+            assert_eq!(text(written).rate_of_events(), Ok(rate), "{written}");
+        }
+        for (written, much, period) in [
+            ("200 KiB/s", 200 << 10, second),
+            ("50 MB/d", 50_000_000, 86_400 * second),
+            ("1B/m", 1, 60 * second),
+        ] {
+            let rate = Rate::new(much, period, written.to_owned());
+            assert_eq!(text(written).rate_of_bytes(), Ok(rate), "{written}");
+        }
+        let events = [
+            "", "50", "50/", "/s", "0/s", "50/ms", "50/min", "50 B/s", "-1/s", "1.5/s",
+        ];
+        for figure in events.map(text).into_iter().chain([Figure::Number(50)]) {
+            let why = figure.rate_of_events().expect_err("it is none");
+            let right = "is no rate; write how many in a time, as in \"50/s\" or \"600/m\"";
+            assert_eq!(why, format!("{figure} {right}"));
+        }
+        for figure in ["200 KiB", "200/s", "0 B/s", "200 KiB/ms"].map(text) {
+            let why = figure.rate_of_bytes().expect_err("it is none");
+            let right = "is no rate; write a size in a time, as in \"200 KiB/s\" or \"50 MB/d\"";
+            assert_eq!(why, format!("{figure} {right}"));
         }
     }
 

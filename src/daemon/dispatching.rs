@@ -32,6 +32,9 @@ pub(super) enum Ask {
     Destinations(Sender<Vec<DestinationState>>),
     /// Hold or release a destination. Answers whether there is one of that name.
     Hold(String, bool, Sender<bool>),
+    /// Try now what waits for its pause at a destination. Answers as
+    /// [`Dispatcher::flush`] does.
+    Flush(String, Sender<Option<bool>>),
     /// Claim nothing more, and end when nothing is in flight, at the latest after so long.
     Stop(Duration),
 }
@@ -153,6 +156,7 @@ impl Dispatching {
         match ask {
             Ask::Destinations(answer) => _ = answer.send(self.dispatcher.destinations()),
             Ask::Hold(name, held, answer) => _ = answer.send(self.dispatcher.hold(&name, held)),
+            Ask::Flush(name, answer) => _ = answer.send(self.dispatcher.flush(&name)),
             Ask::Stop(patience) => self.stop_at = Some(self.clock.moment() + patience),
         }
     }

@@ -10,7 +10,7 @@ use super::crew::Crew;
 use super::dispatching::Ask;
 use super::threads::Waiter;
 use crate::admin::server::{Handle, SOCKET, Server};
-use crate::admin::{self, Office, Unavailable};
+use crate::admin::{self, Flush, Office, Unavailable};
 use crate::clock::Clock;
 use crate::commit::{Operation, Report, Work};
 use crate::config::{Config, Destination};
@@ -96,5 +96,17 @@ impl Office for Desk {
             .recv_timeout(PATIENCE)
             .map(drop)
             .map_err(|_| Unavailable::Stopping)
+    }
+
+    fn flush(&self, name: &str) -> Result<Flush, Unavailable> {
+        let (reply, flushed) = bounded(1);
+        let ask = Ask::Flush(name.to_owned(), reply);
+        self.asks.send(ask).map_err(|_| Unavailable::Stopping)?;
+        let flushed = flushed.recv_timeout(PATIENCE);
+        Ok(match flushed.map_err(|_| Unavailable::Stopping)? {
+            None => Flush::Unknown,
+            Some(false) => Flush::Held,
+            Some(true) => Flush::Done,
+        })
     }
 }

@@ -8,7 +8,8 @@ use super::*;
 use crate::clock::{Moment, Reading, Timestamp};
 use crate::delivery::Answer;
 use crate::event::{DestinationNo, Digest, Lane};
-use crate::retry::RetryPolicy;
+use crate::profile::Glob;
+use crate::proof::Proof;
 
 fn event(headers: &[(&str, &[u8])]) -> Event {
     Event {
@@ -45,21 +46,11 @@ fn event(headers: &[(&str, &[u8])]) -> Event {
 
 fn destination(headers: &[(&str, &str)]) -> Destination {
     Destination {
-        name: "cloud".to_owned(),
-        url: "http://127.0.0.1:1/".to_owned(),
-        workers: 1,
-        timeout: Duration::from_secs(1),
         headers: headers
             .iter()
             .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
             .collect(),
-        token_file: None,
-        retry: RetryPolicy {
-            first: Duration::from_secs(1),
-            max: Duration::from_secs(300),
-            jitter: 0.2,
-            max_attempts: 10,
-        },
+        ..Destination::new("cloud".to_owned(), "http://127.0.0.1:1/".to_owned())
     }
 }
 
@@ -260,6 +251,47 @@ fn a_trace_passes_whole_or_not_at_all() {
 }
 
 #[test]
+fn a_2xx_without_the_proof_that_is_asked_for_is_no_answer() {
+    let proof = Proof {
+        header: Some(("X-Ack".to_owned(), Glob::new("*"))),
+        ..Proof::default()
+    };
+    let asks = Destination {
+        proof: Some(proof),
+        ..destination(&[])
+    };
+    let mut knows_better = asks.clone();
+    for (key, word) in [("202", "retry"), ("409", "delivered")] {
+        knows_better.classify.add(key, word).expect("a constant");
+    }
+    let answer = |status, ack: bool| {
+        let ack = ack.then(|| ("x-ack".to_owned(), b"1".to_vec()));
+        Outcome::Answered(Answer {
+            status,
+            retry_after: None,
+            head: b"<html>".to_vec(),
+            headers: ack.into_iter().collect(),
+        })
+    };
+    let unproven = Outcome::Unproven("HTTP 200 without the proof in header X-Ack".to_owned());
+    let rows = [
+        (&asks, answer(200, false), unproven.clone()),
+        (&asks, answer(200, true), answer(200, true)),
+        // What settles nothing anyway is what it is.
+        (&asks, answer(302, false), answer(302, false)),
+        (&asks, answer(503, false), answer(503, false)),
+        (&asks, Outcome::TimedOut, Outcome::TimedOut),
+        (&knows_better, answer(202, false), answer(202, false)),
+        (&knows_better, answer(409, false), answer(409, false)),
+        (&knows_better, answer(200, false), unproven),
+        (&destination(&[]), answer(200, false), answer(200, false)),
+    ];
+    for (to, outcome, expected) in rows {
+        assert_eq!(proven(outcome.clone(), to), expected, "{outcome:?}");
+    }
+}
+
+#[test]
 fn what_connection_names_stays_here() {
     let event = event(&[
         ("Connection", b"keep-alive, X-Hub-Signature"),
@@ -286,6 +318,7 @@ impl Transport for World {
             status: 202,
             retry_after: None,
             head: Vec::new(),
+            headers: Vec::new(),
         })
     }
 }

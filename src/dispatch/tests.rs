@@ -1,5 +1,7 @@
 //! The dispatcher with the real committer and store, on a clock that is moved by hand.
 
+mod calm;
+
 use std::time::Duration;
 
 use super::*;
@@ -23,19 +25,12 @@ struct World {
     tried: Vec<(u64, Progress)>,
     /// What arrived, in this order.
     arrived: Vec<u64>,
+    destination: Destination,
     folder: tempfile::TempDir,
 }
 
 fn destination() -> Destination {
-    Destination {
-        name: "cloud".to_owned(),
-        url: "http://127.0.0.1:9/".to_owned(),
-        workers: 8,
-        timeout: Duration::from_secs(30),
-        headers: Vec::new(),
-        token_file: None,
-        retry: RetryPolicy::DEFAULT,
-    }
+    Destination::new("cloud".to_owned(), "http://127.0.0.1:9/".to_owned())
 }
 
 fn answered(status: u16) -> Outcome {
@@ -43,6 +38,7 @@ fn answered(status: u16) -> Outcome {
         status,
         retry_after: None,
         head: b"because".to_vec(),
+        headers: Vec::new(),
     })
 }
 
@@ -52,11 +48,15 @@ fn refused() -> Outcome {
 
 impl World {
     fn new() -> Self {
-        let folder = tempfile::tempdir().expect("a folder");
-        Self::open(folder, Arc::new(ManualClock::default()))
+        Self::with(destination())
     }
 
-    fn open(folder: tempfile::TempDir, clock: Arc<ManualClock>) -> Self {
+    fn with(destination: Destination) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        Self::open(folder, Arc::new(ManualClock::default()), destination)
+    }
+
+    fn open(folder: tempfile::TempDir, clock: Arc<ManualClock>, destination: Destination) -> Self {
         let store = Store::open(&folder.path().join("events.redb"), 7).expect("a store");
         let store = Arc::new(store);
         let committer = Committer::new(
@@ -65,7 +65,6 @@ impl World {
             1 << 30,
             Retention::DEFAULT,
         );
-        let destination = destination();
         let dispatcher = Dispatcher::new(
             Arc::clone(&store),
             clock.clone(),
@@ -79,6 +78,7 @@ impl World {
             dispatcher: dispatcher.expect("a dispatcher"),
             tried: Vec::new(),
             arrived: Vec::new(),
+            destination,
             folder,
         }
     }
@@ -89,11 +89,12 @@ impl World {
             store,
             committer,
             dispatcher,
+            destination,
             folder,
             ..
         } = self;
         drop((committer, dispatcher, store));
-        Self::open(folder, clock)
+        Self::open(folder, clock, destination)
     }
 
     fn commit(&mut self, work: Vec<Work<()>>) -> Vec<Done> {

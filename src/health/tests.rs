@@ -81,6 +81,7 @@ fn answer_after(status: u16, seconds: Option<u64>) -> Outcome {
         status,
         retry_after: seconds.map(delay),
         head: Vec::new(),
+        headers: Vec::new(),
     })
 }
 
@@ -142,10 +143,10 @@ fn each_row_of_the_table_holds() {
 }
 
 #[test]
-fn the_window_grows_by_one_with_each_success_and_halves_with_each_counted_failure() {
+fn the_window_doubles_with_each_success_and_halves_with_each_counted_failure() {
     let mut world = World::new();
     assert_eq!(world.health.allowance(world.now, 0), 1);
-    for window in [2, 3, 4, 5, 6, 7, 8, 8] {
+    for window in [2, 4, 8, 8] {
         let _ = world.ends(1, &answer(200));
         assert_eq!(world.health.allowance(world.now, 0), window);
     }
@@ -320,6 +321,115 @@ fn release_makes_the_next_probe_due_and_forgets_the_run_of_dead_letters() {
     assert_eq!(world.health.allowance(world.now, 0), 1);
     assert_eq!(world.ends(20, &answer(422)).0, Ruling::Dead);
     assert_eq!(world.health.state(), State::Up);
+}
+
+#[test]
+fn a_flush_makes_the_next_try_due_and_forgets_nothing() {
+    for state in [State::Down, State::Held, State::Paused] {
+        let mut world = World::new();
+        world.health = World::in_state(state).health;
+        assert_eq!(world.health.allowance(world.now, 0), 0, "{state}");
+        let flushed = world.health.flush(world.now);
+        assert_eq!(flushed, Some(Change::FlushedByOperator), "{state}");
+        assert_eq!(world.health.allowance(world.now, 0), 1, "{state}");
+        let (_, change) = world.ends(1, &answer(200));
+        assert!(
+            matches!(change, Some(Change::Up { .. })),
+            "{state}: {change:?}"
+        );
+    }
+    // What fails again waits as long as it would have next.
+    let mut world = World::in_state(State::Down);
+    let _ = world.ends(1, &unreachable_host());
+    let _ = world.health.flush(world.now);
+    let _ = world.ends(1, &unreachable_host());
+    assert_eq!(world.waits(), Some(4 * S));
+    // The run of dead letters goes on, and an operator's hold stays.
+    let mut world = World::new();
+    for seq in 1..=20 {
+        let _ = world.ends(seq, &answer(422));
+    }
+    let _ = world.health.flush(world.now);
+    assert_eq!(world.ends(20, &answer(422)).0, Ruling::Spare);
+    let _ = world.health.hold(world.now);
+    assert_eq!(world.health.flush(world.now), None);
+    assert_eq!(world.health.allowance(world.now + 3_600 * S, 0), 0);
+}
+
+/// What happens to one gateway of a fleet.
+type Falls = &'static dyn Fn(&mut World);
+
+#[test]
+fn a_fleet_that_loses_its_upstream_at_one_instant_does_not_come_back_in_step() {
+    // What each gateway of a thousand waits for, in milliseconds.
+    let fleet = |falls: Falls| {
+        let waits = |seed| {
+            let mut world = World {
+                health: Health::new(8, RetryPolicy::DEFAULT),
+                now: Moment::START,
+                rng: Rng::from_seed(seed),
+            };
+            falls(&mut world);
+            world.waits().expect("it waits").as_millis()
+        };
+        let mut all: Vec<u128> = (0..1_000).map(waits).collect();
+        all.sort_unstable();
+        all
+    };
+    let rows: [(&str, Falls, [u128; 2], u128); 4] = [
+        (
+            "the first probe",
+            &|world| _ = world.ends(1, &unreachable_host()),
+            [200, 1_800],
+            700,
+        ),
+        (
+            "the probe of what is held",
+            &|world| _ = world.ends(1, &answer(401)),
+            [240_000, 360_000],
+            50_000,
+        ),
+        (
+            "the end of a pause that all were told",
+            &|world| _ = world.ends(1, &answer_after(503, Some(60))),
+            [60_000, 72_000],
+            2_000,
+        ),
+        (
+            "the first attempt with a backlog",
+            &|world| {
+                let health = world.health.clone();
+                world.health = health.with_backlog(world.now, &mut world.rng);
+                assert_eq!(world.health.allowance(world.now, 0), 0);
+            },
+            [200, 1_800],
+            700,
+        ),
+    ];
+    for (what, falls, [least, most], apart) in rows {
+        let waits = fleet(falls);
+        assert!(least <= waits[0] && waits[999] <= most, "{what}: {waits:?}");
+        assert!(waits[250] + apart < waits[750], "{what}: {waits:?}");
+    }
+}
+
+#[test]
+fn a_gateway_that_starts_with_a_backlog_waits_once() {
+    let mut world = World::new();
+    world.health = world.health.with_backlog(world.now, &mut world.rng);
+    assert_eq!(world.waits(), Some(S));
+    let health = world.health.clone();
+    world.until_due();
+    assert_eq!(world.health.allowance(world.now, 0), 1);
+    assert_eq!(world.waits(), None);
+    // An operator who cannot wait need not.
+    for wish in [Health::flush, Health::release] {
+        let mut health = health.clone();
+        let _ = health.hold(Moment::START);
+        let _ = health.release(Moment::START);
+        let _ = wish(&mut health, Moment::START);
+        assert_eq!(health.allowance(Moment::START, 0), 1);
+    }
 }
 
 #[test]

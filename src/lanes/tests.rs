@@ -59,6 +59,40 @@ fn next(lane: Lane, from: u64, to: u64) -> Next {
 }
 
 #[test]
+fn whoever_backs_off_is_due_at_once_if_all_are_hurried() {
+    let mut lanes = Lanes::new(Seq(0));
+    let now = Moment::START;
+    let hour = Duration::from_secs(3_600);
+    for lane in 1..=5 {
+        lanes.arrived(Lane(lane), Seq(lane), Progress::default());
+        let (head, _) = lanes.take(now).expect("it is due");
+        let _ = lanes.back_off(head.lane, head.seq, Progress::default(), now + hour);
+    }
+    assert_eq!(lanes.take(now), None);
+    assert_eq!(lanes.next_due(now), Some(now + hour));
+    lanes.hurry_all();
+    assert_eq!(lanes.next_due(now), None);
+    // One that is given up, and one that a replay comes before.
+    let _ = lanes.discarded(Lane(2), Seq(2));
+    let _ = lanes.refill(Lane(2), None);
+    lanes.arrived(Lane(3), Seq(0), Progress::default());
+    let mut taken = Vec::new();
+    while let Some((head, _)) = lanes.take(now) {
+        taken.push((head.lane.0, head.seq.0));
+        if head.lane == Lane(1) {
+            // It fails once more, and is not hurried again.
+            let _ = lanes.back_off(head.lane, head.seq, Progress::default(), now + hour);
+        }
+    }
+    taken.sort_unstable();
+    assert_eq!(taken, [(1, 1), (3, 0), (4, 4), (5, 5)]);
+    assert_eq!(lanes.next_due(now), Some(now + hour));
+    lanes.hurry_all();
+    let (head, _) = lanes.take(now).expect("all are hurried again");
+    assert_eq!(head.lane, Lane(1));
+}
+
+#[test]
 fn a_slot_is_small() {
     assert_eq!(size_of::<(Lane, Slot)>(), 40);
     assert_eq!(size_of::<(Moment, Lane)>(), 24);

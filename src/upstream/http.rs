@@ -113,6 +113,8 @@ pub struct Http {
     destination: String,
     uri: Uri,
     token_file: Option<PathBuf>,
+    /// The header that proves whose answer it is.
+    proof: Option<HeaderName>,
     timeout: Duration,
     agent: Agent,
     names: Names,
@@ -152,6 +154,7 @@ impl Http {
             destination: destination.name.clone(),
             uri,
             token_file: destination.token_file.clone(),
+            proof: proof_header(destination)?,
             timeout: destination.timeout,
             agent: Agent::with_parts(config, connector, names.clone()),
             names,
@@ -221,7 +224,7 @@ impl Transport for Http {
             result = self.exchange(headers, &request.body, Some(spent));
         }
         match result {
-            Ok(response) => Outcome::Answered(answer(response)),
+            Ok(response) => Outcome::Answered(answer(response, self.proof.as_ref())),
             Err(error) => {
                 self.names.forget();
                 outcome_of(&error)
@@ -282,6 +285,19 @@ fn check_headers(destination: &Destination) -> Result<(), Error> {
     Ok(())
 }
 
+fn proof_header(destination: &Destination) -> Result<Option<HeaderName>, Error> {
+    let proof = destination.proof.as_ref();
+    let Some((name, _)) = proof.and_then(|proof| proof.header.as_ref()) else {
+        return Ok(None);
+    };
+    let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| Error::Header {
+        destination: destination.name.clone(),
+        header: printable(name),
+        reason: "has a name that HTTP does not allow",
+    })?;
+    Ok(Some(name))
+}
+
 fn carried(name: &str, value: &[u8]) -> Option<(HeaderName, HeaderValue)> {
     let fits = name.len() + value.len() <= LONGEST_HEADER;
     let name = HeaderName::from_bytes(name.as_bytes()).ok()?;
@@ -308,8 +324,13 @@ fn bearer(path: &Path) -> Result<HeaderValue, String> {
     Ok(value)
 }
 
-fn answer(response: Response<Body>) -> Answer {
+/// `proof`: the header that proves whose answer it is.
+fn answer(response: Response<Body>, proof: Option<&HeaderName>) -> Answer {
     let (parts, body) = response.into_parts();
+    let proofs = proof.map(|name| {
+        let values = parts.headers.get_all(name).iter();
+        values.map(|value| (name.to_string(), value.as_bytes().to_vec()))
+    });
     let retry_after = parts
         .headers
         .get(header::RETRY_AFTER)
@@ -318,6 +339,7 @@ fn answer(response: Response<Body>) -> Answer {
         status: parts.status.as_u16(),
         retry_after,
         head: head_of(body.into_reader()),
+        headers: proofs.into_iter().flatten().collect(),
     }
 }
 
@@ -367,25 +389,16 @@ impl Connector for Witness {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::retry::RetryPolicy;
 
     fn destination(url: &str, header: Option<(&str, &str)>, token: bool) -> Destination {
         Destination {
-            name: "cloud".to_owned(),
-            url: url.to_owned(),
             workers: 1,
-            timeout: Duration::from_secs(30),
             headers: header
                 .map(|(name, value)| (name.to_owned(), value.to_owned()))
                 .into_iter()
                 .collect(),
             token_file: token.then(|| PathBuf::from("/etc/gatepost/cloud.token")),
-            retry: RetryPolicy {
-                first: Duration::from_secs(1),
-                max: Duration::from_secs(300),
-                jitter: 0.2,
-                max_attempts: 10,
-            },
+            ..Destination::new("cloud".to_owned(), url.to_owned())
         }
     }
 

@@ -24,6 +24,7 @@ pub(super) fn outcome_of(error: &Error) -> Outcome {
             status: *status,
             retry_after: None,
             head: Vec::new(),
+            headers: Vec::new(),
         }),
         Error::HostNotFound => unreachable("no such host"),
         Error::Timeout(Timeout::Resolve) => unreachable("no name server answered in time"),

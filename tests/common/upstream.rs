@@ -42,7 +42,10 @@ impl Received {
 
     /// Whether it was answered 2xx.
     pub(crate) fn was_taken(&self) -> bool {
-        matches!(self.reply.get(), Some(Reply::Status(200..=299)))
+        matches!(
+            self.reply.get(),
+            Some(Reply::Status(200..=299) | Reply::Proven(200..=299))
+        )
     }
 
     pub(crate) fn attempt(&self) -> &str {
@@ -55,6 +58,8 @@ impl Received {
 pub(crate) enum Reply {
     /// With this status.
     Status(u16),
+    /// With this status, and `X-Ack: yes`.
+    Proven(u16),
     /// With 503 and a `Retry-After` of so many seconds.
     Later(u32),
     /// Not at all; it closes the connection.
@@ -235,6 +240,7 @@ fn serve(stream: TcpStream, shared: &Shared) -> io::Result<()> {
         _ = received.reply.set(reply);
         let (status, more) = match reply {
             Reply::Status(status) => (status, String::new()),
+            Reply::Proven(status) => (status, "X-Ack: yes\r\n".to_owned()),
             Reply::Later(seconds) => (503, format!("Retry-After: {seconds}\r\n")),
             // Dropping it is not enough: there is another handle, for when we leave.
             Reply::HangUp => return reader.get_ref().shutdown(Shutdown::Both),

@@ -5,6 +5,7 @@
 mod common;
 
 mod answers;
+mod calm;
 mod destinations;
 mod disk;
 mod idle;

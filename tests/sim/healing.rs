@@ -21,6 +21,12 @@ const LONGEST_ASKED: Duration = Duration::from_secs(144);
 /// 100 ms one by one, and a second for the last settlement.
 const DRAIN: Duration = Duration::from_secs(60);
 
+/// How much longer it takes at the slowest rate. A backlog that does not fit into its hours goes on
+/// the next day, and by then the rates have let it all through.
+const PACED: Duration = Duration::from_secs(1_800);
+
+const DAY: Duration = Duration::from_secs(86_400);
+
 /// A gateway that has ended so often in a healed world won't ever go on.
 const MOST_DEATHS: u32 = 20;
 
@@ -30,7 +36,9 @@ impl World {
         info!("[world] everything heals");
         self.disk.plan(None);
         // What was set aside must be enough to go on with deliveries on a full disk.
-        let stays_full = self.rng.below(4) == 0 && self.disk.has_ballast();
+        // A full disk is asked each second whether it still is: too dear until tomorrow.
+        let has_hours = self.drain() >= DAY;
+        let stays_full = self.rng.below(4) == 0 && self.disk.has_ballast() && !has_hours;
         self.disk.leave_room(stays_full.then_some(0));
         let rots = self.rng.below(6) == 0 && !self.disk.is_small();
         if rots {
@@ -40,7 +48,8 @@ impl World {
         for network in self.networks.values() {
             network.set_weather(Weather::Fine);
         }
-        let is_cured = self.rng.below(4) != 0;
+        // What is never taken is tried until it is given up, which takes weeks of short hours.
+        let is_cured = self.rng.below(4) != 0 || has_hours;
         if is_cured {
             self.networks.values().for_each(Network::cure_poison);
         }
@@ -53,7 +62,7 @@ impl World {
         if !rots {
             info!("[world] the power goes a last time");
             self.cut_power();
-            self.go_on_for(DRAIN);
+            self.go_on_for(self.drain());
             self.check_that_nothing_is_left();
         }
         self.replay_what_is_dead();
@@ -81,7 +90,8 @@ impl World {
         let policies = self.config.destinations.iter().map(|to| to.retry);
         let pause = |policy: gatepost::retry::RetryPolicy| policy.max.mul_f64(1.0 + policy.jitter);
         let longest = policies.clone().map(pause).max().unwrap_or_default();
-        let once = longest.max(HELD_PROBE).max(LONGEST_ASKED) + DRAIN;
+        let probe = HELD_PROBE.mul_f64(1.2);
+        let once = longest.max(probe).max(LONGEST_ASKED) + self.drain();
         if is_cured {
             return once;
         }
@@ -91,12 +101,34 @@ impl World {
         once + (once + longest * attempts.unwrap_or_default()) * 8
     }
 
+    /// What all that waits takes once nothing stands in its way.
+    fn drain(&self) -> Duration {
+        let paces = self.config.destinations.iter().map(|to| &to.pace);
+        let is_slow = paces
+            .clone()
+            .any(|pace| pace.events.is_some() || pace.bytes.is_some());
+        let hours = paces.map(|pace| pace.hours).any(|hours| hours.is_some());
+        let day = if hours { DAY } else { Duration::ZERO };
+        if is_slow {
+            DRAIN + PACED + day
+        } else {
+            DRAIN + day
+        }
+    }
+
     /// Lets the gateway work until nothing is to be done but by retention, at most for so long.
     fn go_on_for(&mut self, patience: Duration) {
         let end = self.time.age + patience;
         let mut deaths = 0;
+        let mut sends = self.time.age;
         while self.time.age < end && deaths < MOST_DEATHS {
-            self.device_sends(false);
+            if sends <= self.time.age {
+                self.device_sends(false);
+                // Not all the time while only the hours of a destination are waited for.
+                if self.time.age + DRAIN + PACED < end && DAY <= patience {
+                    sends = self.time.age + Duration::from_secs(600);
+                }
+            }
             self.run_all();
             let Some(process) = &self.process else {
                 deaths += 1;

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use gatepost::commit::{Change, Done, Notice, Operation, Report, Settlement, Target};
+use gatepost::config::Destination;
 use gatepost::delivery::{Attempt, DeadReason, Outcome};
 use gatepost::dispatch::Job;
 use gatepost::event::{DestinationNo, Seq};
@@ -312,14 +313,17 @@ impl Ledger {
         &mut self,
         attempt: &Attempt,
         settlement: Option<&Settlement>,
-        most: u32,
+        to: &Destination,
     ) {
+        let most = to.retry.max_attempts;
+        let said = to.classify.to_string();
         let (destination, seq) = (attempt.delivery.destination, attempt.delivery.seq);
         let charged = attempt.progress.attempts + 1;
         let change = settlement.map(|settlement| &settlement.change);
         let outcome = &attempt.outcome;
-        let breaks = self.breaks(destination, seq, outcome);
-        let blame = match blame(outcome) {
+        let is_fall = is_fall(outcome, &said);
+        let breaks = self.breaks(destination, seq, is_fall);
+        let blame = match blame(outcome, &said) {
             Blame::Nobody if breaks => Blame::Doubtful,
             blame => blame,
         };
@@ -362,9 +366,9 @@ impl Ledger {
     }
 
     /// Whether this event has brought the destination down three times, which took others between.
-    fn breaks(&mut self, destination: DestinationNo, seq: Seq, outcome: &Outcome) -> bool {
+    fn breaks(&mut self, destination: DestinationNo, seq: Seq, is_fall: bool) -> bool {
         let answers = self.answers.entry(destination).or_default();
-        if !matches!(outcome, Outcome::Unreachable(_)) {
+        if !is_fall {
             *answers += 1;
             return false;
         }
@@ -463,6 +467,23 @@ fn deliveries(targets: &[Target]) -> impl Iterator<Item = (DestinationNo, Seq)> 
     targets.iter().filter_map(to)
 }
 
+/// What is said of a status in words such as `404 is dead, 5xx is hold`.
+fn word(status: u16, said: &str) -> Option<&str> {
+    let word = |key: String| {
+        let mut all = said.split(", ").filter_map(|one| one.split_once(" is "));
+        all.find_map(|(other, word)| (other == key).then_some(word))
+    };
+    word(status.to_string()).or_else(|| word(format!("{}xx", status / 100)))
+}
+
+/// Whether nobody is there, or it is said to mean that.
+fn is_fall(outcome: &Outcome, said: &str) -> bool {
+    match outcome {
+        Outcome::Answered(answer) => word(answer.status, said) == Some("down"),
+        outcome => matches!(outcome, Outcome::Unreachable(_) | Outcome::Unproven(_)),
+    }
+}
+
 /// Whom an outcome blames. Written down a second time on purpose: see DESIGN section 6.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Blame {
@@ -475,8 +496,16 @@ enum Blame {
     Nobody,
 }
 
-fn blame(outcome: &Outcome) -> Blame {
+fn blame(outcome: &Outcome, said: &str) -> Blame {
     match outcome {
+        Outcome::Answered(answer) if word(answer.status, said).is_some() => {
+            match word(answer.status, said) {
+                Some("delivered") => Blame::Arrived,
+                Some("dead") => Blame::Guilty,
+                Some("retry") => Blame::Doubtful,
+                _ => Blame::Nobody,
+            }
+        }
         Outcome::Answered(answer) => match answer.status {
             200..=299 => Blame::Arrived,
             400 | 406 | 411 | 413 | 414 | 415 | 422 | 431 | 451 => Blame::Guilty,
@@ -486,6 +515,6 @@ fn blame(outcome: &Outcome) -> Blame {
         },
         Outcome::TimedOut | Outcome::Failed(_) => Blame::Doubtful,
         Outcome::Damaged(_) | Outcome::Invalid(_) => Blame::Guilty,
-        Outcome::Unreachable(_) | Outcome::Misconfigured(_) => Blame::Nobody,
+        Outcome::Unreachable(_) | Outcome::Unproven(_) | Outcome::Misconfigured(_) => Blame::Nobody,
     }
 }

@@ -5,7 +5,8 @@
 //! - [`ledger`] knows what was promised and what arrived, [`inspect`] asks the store.
 //! - [`world`] lets them meet, and [`healing`] is how each life ends.
 //! - [`compaction`] is a life of the store alone.
-//! - [`settings`] is the configuration, [`story`] prints what happens.
+//! - [`settings`] is the configuration, [`pace`] holds the gateway to its rates and hours, and
+//!   [`story`] prints what happens.
 //!
 //! One thread and one seed: a life repeats exactly.
 
@@ -17,6 +18,7 @@ pub(crate) mod inspect;
 pub(crate) mod ledger;
 pub(crate) mod network;
 pub(crate) mod operators;
+pub(crate) mod pace;
 pub(crate) mod process;
 pub(crate) mod repeats;
 pub(crate) mod settings;

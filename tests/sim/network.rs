@@ -2,19 +2,20 @@
 //!
 //! What arrived is what the upstream has taken over, whether or not the gateway heard of it.
 //!
-//! Not simulated: a captive portal, whose 200 is no delivery. To know it, a destination must
-//! demand a proof, which is not built yet; then it is one more [`Weather`].
+//! A captive portal is among the weathers only of those that can be told from one.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use gatepost::clock::Timestamp;
-use gatepost::delivery::{Answer, Outcome, RetryAfter};
+use gatepost::config::Destination;
+use gatepost::delivery::{Answer, Outcome, RetryAfter, Verdict};
 use gatepost::rng::Rng;
 use gatepost::upstream::{Outgoing, Transport};
 
 use crate::sim::devices::poison;
-use crate::sim::settings::pick;
+use crate::sim::settings::{ACK, pick};
 
 /// How a destination is.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -35,6 +36,8 @@ pub(crate) enum Weather {
     Forbidding,
     /// A bad deployment: it refuses whatever is sent.
     Refusing,
+    /// Somebody else is there, and answers 200 to everything.
+    Portal,
     /// All of these by turns.
     Changing,
 }
@@ -50,6 +53,7 @@ const BAD: &[Weather] = &[
     Weather::Forbidding,
     Weather::Refusing,
     Weather::Refusing,
+    Weather::Portal,
     Weather::Changing,
 ];
 
@@ -74,16 +78,31 @@ struct Inner {
     rng: Rng,
     weather: Weather,
     poison: bool,
+    /// Whether it can be told from a portal.
+    proves: bool,
+    /// Whether it answers 409 to what it has.
+    knows_again: bool,
+    /// The keys of what it has.
+    taken: BTreeSet<Vec<u8>>,
     now: Timestamp,
     last: Option<Request>,
 }
 
 impl Network {
-    pub(crate) fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64, to: &Destination) -> Self {
+        let taken = Outcome::Answered(Answer {
+            status: 409,
+            retry_after: None,
+            head: Vec::new(),
+            headers: Vec::new(),
+        });
         Self(Arc::new(Mutex::new(Inner {
             rng: Rng::from_seed(seed),
             weather: Weather::Fine,
             poison: true,
+            proves: to.proof.is_some(),
+            knows_again: to.classify.classify(&taken) == Verdict::Delivered,
+            taken: BTreeSet::new(),
             now: Timestamp::default(),
             last: None,
         })))
@@ -171,6 +190,10 @@ impl Inner {
             Weather::Changing => pick(&mut self.rng, &BAD[..BAD.len() - 1]),
             weather => weather,
         };
+        let weather = match weather {
+            Weather::Portal if !self.proves => Weather::Down,
+            weather => weather,
+        };
         let soon = 1 + self.rng.below(100);
         match weather {
             Weather::Fine | Weather::Changing => self.take(request, soon),
@@ -199,6 +222,7 @@ impl Inner {
                 let status = pick(&mut self.rng, &[401, 403, 404, 302, 407]);
                 Reply::answered(answer(status, None), soon)
             }
+            Weather::Portal => Reply::answered(answer(200, None), soon),
             Weather::Refusing => {
                 let status = pick(&mut self.rng, &[422, 400, 413]);
                 Reply::answered(answer(status, None), soon)
@@ -212,9 +236,21 @@ impl Inner {
             return Reply::answered(answer(status, None), takes);
         }
         let status = pick(&mut self.rng, &[200, 202, 204]);
+        let key = request.header("Idempotency-Key").unwrap_or_default();
+        let is_new = self.taken.insert(key.to_vec());
+        if !is_new && self.knows_again {
+            return Reply {
+                arrived: true,
+                ..Reply::answered(answer(409, None), takes)
+            };
+        }
+        let mut outcome = answer(status, None);
+        if let Outcome::Answered(answer) = &mut outcome {
+            answer.headers.push((ACK.to_owned(), b"1".to_vec()));
+        }
         Reply {
             arrived: true,
-            ..Reply::answered(answer(status, None), takes)
+            ..Reply::answered(outcome, takes)
         }
     }
 
@@ -251,5 +287,6 @@ fn answer(status: u16, retry_after: Option<RetryAfter>) -> Outcome {
         status,
         retry_after,
         head: Vec::new(),
+        headers: Vec::new(),
     })
 }

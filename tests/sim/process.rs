@@ -23,6 +23,7 @@ use gatepost::store::{Error, Store};
 use crate::sim::devices::MessageNo;
 use crate::sim::disk::Disk;
 use crate::sim::network::{self, Network};
+use crate::sim::pace::Meter;
 
 /// Who waits for the committer.
 #[derive(Clone, Debug)]
@@ -56,6 +57,7 @@ pub(crate) struct Process {
     committer: Committer,
     dispatcher: Dispatcher,
     workers: BTreeMap<DestinationNo, (Worker, Network)>,
+    meters: BTreeMap<DestinationNo, Meter>,
     /// To the committer.
     work: VecDeque<Work<Waiter>>,
     /// To the dispatcher.
@@ -142,6 +144,10 @@ impl Process {
         Ok(Self {
             intake: Intake::new(routes, numbers.clone(), boot),
             workers: destinations.iter().map(worker).collect(),
+            meters: destinations
+                .iter()
+                .map(|(number, to)| (*number, Meter::new(to)))
+                .collect(),
             committer,
             dispatcher,
             store,
@@ -226,12 +232,32 @@ impl Process {
             Thread::Claim => {
                 let job = self.dispatcher.claim()?;
                 self.may_claim = job.is_some();
+                if let Some(job) = &job {
+                    self.measure(job)?;
+                }
                 self.jobs.extend(job);
             }
             Thread::Begin => return self.begin(rng),
             Thread::Conclude => return self.conclude(rng),
         }
         Ok(Happened::Inside)
+    }
+
+    /// An operator wants what waits for its pause tried now.
+    pub(crate) fn flush(&mut self, name: &str) {
+        let _ = self.dispatcher.flush(name);
+        self.may_claim = true;
+    }
+
+    fn measure(&mut self, job: &Job) -> Result<(), Error> {
+        let length = match self.store.event(job.delivery.seq) {
+            Err(Error::Corrupt { .. }) => 0,
+            event => event?.map_or(0, |event| event.kept),
+        };
+        let meter = self.meters.get_mut(&job.delivery.destination);
+        let meter = meter.expect("each destination has one");
+        meter.count(length, self.clock.moment(), self.clock.reading());
+        Ok(())
     }
 
     /// Lets everything that was begun end, and closes the store. What the workers have not ended

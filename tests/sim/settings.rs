@@ -3,10 +3,15 @@
 use std::path::Path;
 use std::time::Duration;
 
-use gatepost::config::{Config, WhenFull};
+use gatepost::config::{Config, Destination, WhenFull};
 use gatepost::event::USUAL_PRIORITY;
+use gatepost::pace::{Hours, Rate};
+use gatepost::profile::Glob;
+use gatepost::proof::Proof;
 use gatepost::retry::RetryPolicy;
 use gatepost::rng::Rng;
+
+use crate::sim::inspect::ROOMY;
 
 /// A route for each order of lanes, one that leads nowhere at first, and one for testers.
 const TEXT: &str = r#"
@@ -69,7 +74,27 @@ pub(crate) const ATTIC: &str = "attic";
 /// Where it leads from then on.
 pub(crate) const ATTIC_TO: &str = "archive";
 
-/// A configuration for one life.
+/// The header by which a destination can be told from a portal.
+pub(crate) const ACK: &str = "X-Ack";
+
+/// What destinations say of their answers. Never of those by which a poison event is known: it
+/// would not be one any more.
+const SAYINGS: &[&[(&str, &str)]] = &[
+    &[],
+    &[],
+    &[("409", "delivered")],
+    &[("503", "hold"), ("504", "down"), ("502", "retry")],
+    &[("5xx", "retry"), ("404", "dead"), ("3xx", "down")],
+    &[("425", "pause"), ("408", "dead"), ("409", "delivered")],
+    &[
+        ("401", "pause"),
+        ("403", "down"),
+        ("413", "retry"),
+        ("400", "hold"),
+    ],
+];
+
+/// The configuration for one life.
 pub(crate) fn draw(rng: &mut Rng) -> Config {
     let mut config = Config::parse(TEXT, Path::new("gatepost.toml"))
         .expect("a constant, and every life reads it");
@@ -88,6 +113,12 @@ pub(crate) fn draw(rng: &mut Rng) -> Config {
             jitter: 0.2,
             max_attempts: pick(rng, &[1, 2, 4, 10]),
         };
+        draw_manner(destination, rng);
+        // A store that is short of room asks every few seconds for what has expired: too dear for
+        // a life that waits for tomorrow.
+        if config.store.max_size < ROOMY {
+            destination.pace.hours = None;
+        }
     }
     config
 }
@@ -95,6 +126,32 @@ pub(crate) fn draw(rng: &mut Rng) -> Config {
 /// How long after a message without an id the same is a duplicate of it; none: never.
 pub(crate) fn same_content(route: Option<&str>) -> Option<Duration> {
     (route == Some("line")).then_some(Duration::from_secs(40))
+}
+
+/// How one destination wants to be spoken to and understood; most want nothing.
+fn draw_manner(destination: &mut Destination, rng: &mut Rng) {
+    let second = Duration::from_secs(1);
+    if let Some(rate) = pick(rng, &[None, None, Some(1), Some(20)]) {
+        let rate = Rate::new(rate, second, format!("{rate}/s"));
+        destination.pace.events = Some(rate);
+    }
+    if let Some(rate) = pick(rng, &[None, None, None, Some(2_000), Some(50_000)]) {
+        let rate = Rate::new(rate, second, format!("{rate} B/s"));
+        destination.pace.bytes = Some(rate);
+    }
+    let hours = ["22:00-06:00", "11:30-12:15"];
+    if rng.below(4) == 0 {
+        destination.pace.hours = Hours::parse(pick(rng, &hours)).ok();
+    }
+    for (key, word) in pick(rng, SAYINGS) {
+        destination.classify.add(key, word).expect("a constant");
+    }
+    if rng.below(3) == 0 {
+        destination.proof = Some(Proof {
+            header: Some((ACK.to_owned(), Glob::new("*"))),
+            ..Proof::default()
+        });
+    }
 }
 
 /// How much the events of a route matter.

@@ -107,7 +107,7 @@ impl World {
         let mut rng = Rng::from_seed(seed);
         let config = settings::draw(&mut rng);
         let networks = config.destinations.iter().map(|to| {
-            let network = Network::new(rng.below(u64::MAX));
+            let network = Network::new(rng.below(u64::MAX), to);
             (to.name.clone(), network)
         });
         let networks = networks.collect();
@@ -204,9 +204,16 @@ impl World {
     }
 
     fn operator_wishes(&mut self) {
-        let Some(process) = &self.process else {
+        let Some(process) = &mut self.process else {
             return;
         };
+        if self.rng.below(8) == 0 {
+            let names: Vec<String> = process.numbers.keys().cloned().collect();
+            let name = &names[usize::from(self.rng.below(2) == 0).min(names.len() - 1)];
+            info!("[world] an operator wants {name} tried now");
+            process.flush(name);
+            return;
+        }
         let operation = operators::wish(&self.ledger, &process.numbers, &mut self.rng);
         self.operate(operation);
     }
@@ -374,8 +381,7 @@ impl World {
             }
             Happened::Concluded(attempt, settlement) => {
                 let to = self.destination(attempt.delivery.destination);
-                let most = to.retry.max_attempts;
-                self.ledger.concluded(&attempt, settlement.as_deref(), most);
+                self.ledger.concluded(&attempt, settlement.as_deref(), &to);
             }
             Happened::Committed(told, notices) => {
                 let sent = &self.devices.sent;

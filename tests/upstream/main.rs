@@ -13,7 +13,6 @@ use std::time::{Duration, Instant};
 use gatepost::clock::Timestamp;
 use gatepost::config::Destination;
 use gatepost::delivery::{Answer, Outcome, RetryAfter};
-use gatepost::retry::RetryPolicy;
 use gatepost::upstream::{Http, Outgoing, Transport};
 
 use server::{PATIENCE, Script, Seen, Server};
@@ -23,18 +22,9 @@ mod tls;
 
 fn destination(url: &str, timeout_ms: u64) -> Destination {
     Destination {
-        name: "cloud".to_owned(),
-        url: url.to_owned(),
         workers: 2,
         timeout: Duration::from_millis(timeout_ms),
-        headers: Vec::new(),
-        token_file: None,
-        retry: RetryPolicy {
-            first: Duration::from_secs(1),
-            max: Duration::from_secs(300),
-            jitter: 0.2,
-            max_attempts: 10,
-        },
+        ..Destination::new("cloud".to_owned(), url.to_owned())
     }
 }
 
@@ -61,6 +51,7 @@ fn answered(status: u16, head: &[u8]) -> Outcome {
         status,
         retry_after: None,
         head: head.to_vec(),
+        headers: Vec::new(),
     })
 }
 
@@ -229,6 +220,7 @@ fn an_answer_says_when_to_come_back() {
             status,
             retry_after,
             head: Vec::new(),
+            headers: Vec::new(),
         });
         assert_eq!(client.send(&request(&[], b"x")), expected);
     }

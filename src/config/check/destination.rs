@@ -75,8 +75,7 @@ pub(in crate::config) fn url(url: &str) -> Result<(), String> {
 
 /// Checks that HTTP can carry that header and that it is not ours to set.
 fn header(name: &str, value: &str, has_token: bool) -> Result<(), String> {
-    let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
-    if name.is_empty() || !name.bytes().all(is_token) {
+    if !is_token(name) {
         return Err("a header's name is letters, digits and hyphens".to_owned());
     }
     let lower = name.to_ascii_lowercase();
@@ -91,6 +90,12 @@ fn header(name: &str, value: &str, has_token: bool) -> Result<(), String> {
         return Err("a header's value is ASCII in one line, without blanks around it".to_owned());
     }
     Ok(())
+}
+
+/// Whether HTTP allows that as the name of a header. Source: RFC 9110 section 5.6.2.
+pub(super) fn is_token(name: &str) -> bool {
+    let may = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    !name.is_empty() && name.bytes().all(may)
 }
 
 impl Check<'_> {
@@ -164,6 +169,9 @@ impl Check<'_> {
             }
         }
         destination.retry = self.retry(whose, &table.retry);
+        destination.classify = self.overrides(whose, table.classify);
+        destination.proof = self.proof(whose, table.proof);
+        destination.pace = self.pace(whose, &table.rate, table.window.as_ref());
         destination
     }
 

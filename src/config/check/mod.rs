@@ -6,6 +6,7 @@
 mod answers;
 mod auth;
 mod destination;
+mod manner;
 mod profile;
 mod route;
 

@@ -171,6 +171,65 @@ fn what_is_wrong_with_how_a_destination_is_served_is_named() {
 }
 
 #[test]
+fn what_is_wrong_with_what_a_destination_says_is_named() {
+    let none = "it is neither a status, 200 to 599, nor a class, as \"5xx\"";
+    let rows: &[(&str, &str)] = &[
+        (
+            "classify.40x = \"dead\"",
+            &format!("classify: \"40x\": {none}"),
+        ),
+        (
+            "classify.100 = \"dead\"",
+            &format!("classify: \"100\": {none}"),
+        ),
+        (
+            "classify = { 404 = \"drop\" }",
+            "classify: \"404\": \"drop\" is none of: delivered, dead, retry, pause, hold, down",
+        ),
+        (
+            "proof.status = [200, 302]",
+            "proof.status: 302 is not between 200 and 299; what another status means is said in \
+             classify",
+        ),
+        (
+            "proof.header = { name = \"X Ack\", value = \"*\" }",
+            "proof.header.name: a header's name is letters, digits and hyphens",
+        ),
+        (
+            "proof.header = { name = \"X-Ack\", value = \"\" }",
+            "proof.header.value: it is empty; write what the value is, or \"*\" for any",
+        ),
+        (
+            "proof = { status = [200], body = \"\" }",
+            "proof.body: it is not 1 to 1024 bytes long",
+        ),
+        (
+            "proof = {}",
+            "proof: it asks for nothing; write a status, a header or a body, or leave it out",
+        ),
+        (
+            "rate.events = 50",
+            "rate.events: 50 is no rate; write how many in a time, as in \"50/s\" or \"600/m\"",
+        ),
+        (
+            "rate.bytes = \"200 KiB\"",
+            "rate.bytes: \"200 KiB\" is no rate; write a size in a time, as in \"200 KiB/s\" or \
+             \"50 MB/d\"",
+        ),
+        (
+            "window = \"22-06\"",
+            "window: \"22-06\" is no part of a day; write it as \"22:00-06:00\", in local time",
+        ),
+        (
+            "window = \"06:00-06:00\"",
+            "window: \"06:00-06:00\" is either a whole day or no time at all; leave it out to send \
+             at any time",
+        ),
+    ];
+    assert_destination_problems(rows);
+}
+
+#[test]
 fn a_header_that_cannot_be_sent_is_named() {
     let rows: &[(&str, &str)] = &[
         (
@@ -348,6 +407,16 @@ fn nothing_unknown_is_ignored() {
             "[[destination]]\nretry.maximum = 1",
             "line 2, column 7",
             "unknown field `maximum`",
+        ),
+        (
+            "[[destination]]\nproof.headers = \"X-Ack\"",
+            "line 2, column 7",
+            "unknown field `headers`, expected one of `status`, `header`, `body`",
+        ),
+        (
+            "[[destination]]\nrate.event = \"50/s\"",
+            "line 2, column 6",
+            "unknown field `event`, expected `events` or `bytes`",
         ),
         (
             "[[route]]\norder = \"devices\"",

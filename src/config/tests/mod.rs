@@ -115,6 +115,10 @@ workers = 256
 timeout = "5m"
 headers = { Authorization = "Basic eA==" }
 retry = { first = "2s", max = "2s", jitter = 0, max_attempts = 1 }
+classify = { 404 = "dead", 5xx = "hold" }
+proof = { status = [200], header = { name = "X-Ack", value = "*" }, body = "ok" }
+rate = { events = "50/s", bytes = "200 KiB/s" }
+window = "22:00-06:00"
 [[destination]]
 name = "b"
 url = "http://b"
@@ -158,6 +162,19 @@ fn every_key_is_heard() {
         max_attempts: 1,
     };
     assert_eq!(a.retry, retry);
+    let shown = [
+        a.classify.to_string(),
+        a.proof.as_ref().expect("there is one").to_string(),
+        a.pace.to_string(),
+    ];
+    assert_eq!(
+        shown,
+        [
+            "404 is dead, 5xx is hold",
+            "status 200 and header X-Ack = \"*\" and \"ok\" in the body",
+            "at most 50/s and 200 KiB/s, only 22:00-06:00",
+        ]
+    );
     assert_eq!(
         a.headers,
         [("Authorization".to_owned(), "Basic eA==".to_owned())]
