@@ -267,6 +267,24 @@ pub enum Quarantine {
     Signature(String),
 }
 
+impl Quarantine {
+    /// What kind of reason it is, in a word: the same for all of its kind, as what else is said of
+    /// them is not.
+    #[must_use]
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::NoRoute => "route",
+            Self::NoEventId(_) => "event id",
+            Self::NoDevice(_) => "device",
+            Self::TooLong => "length",
+            Self::Address(_) => "address",
+            Self::Token(_) => "token",
+            Self::Password(_) => "password",
+            Self::Signature(_) => "signature",
+        }
+    }
+}
+
 impl fmt::Display for Quarantine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

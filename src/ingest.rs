@@ -271,7 +271,8 @@ impl Intake {
             to = self.addresses(route, route.lane(&sender));
         } else {
             let peer = request.peer.ip().to_string();
-            key = Some(DedupKey::of_content("", &peer, method, target, &digest));
+            let kind = quarantine.as_ref().map_or("", Quarantine::kind);
+            key = Some(DedupKey::of_content(kind, &peer, method, target, &digest));
         }
         let event = Event {
             event_id,

@@ -20,6 +20,9 @@ const TIMES: &[(&str, &str)] = &[
     ("41", "2026-03-04T02:16:01.204000000Z"),
 ];
 
+/// Samples without an id that their profiles recognise by their bytes.
+const BY_CONTENT: &[&str] = &["08", "09", "14", "15"];
+
 /// Samples that are no events, and where each is counted: at which route, as whose.
 const SIGNALS: &[(&str, &str, &str)] = &[
     ("06", "hik", "02:00:5e:10:00:31"),
@@ -35,7 +38,7 @@ struct Ledger {
     clock_certain: bool,
     /// What was acknowledged as new, in order.
     stored: Vec<(Sample, Wanted)>,
-    /// The samples with an id that were acknowledged.
+    /// The samples that were acknowledged.
     known: BTreeSet<String>,
     signals: BTreeMap<(String, String), u64>,
 }
@@ -96,7 +99,9 @@ impl Ledger {
 
     /// Whether an event like this one must be taken as new.
     fn is_new(&self, sample: &Sample) -> bool {
-        sample.value("event_id").is_none() || !self.known.contains(&sample.id)
+        let is_known = self.known.contains(&sample.id);
+        let by_content = BY_CONTENT.contains(&sample.id.as_str());
+        !is_known || (sample.value("event_id").is_none() && !by_content)
     }
 
     /// Notes what was acknowledged.
