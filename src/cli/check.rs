@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::Error;
 use super::text::json;
-use crate::config::{Config, DEFAULT_PATH};
+use crate::config::{Config, DEFAULT_PATH, Format};
 use crate::daemon;
 use crate::upstream::Http;
 
@@ -41,6 +41,12 @@ struct Meaning<'a> {
 struct Destination<'a> {
     name: &'a str,
     url: &'a str,
+    format: &'static str,
+    bearer_token: bool,
+    signed: bool,
+    client_certificate: bool,
+    ca_file: Option<String>,
+    proxy: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -51,7 +57,7 @@ struct Route<'a> {
     to: &'a [String],
 }
 
-/// Prints one line for each route.
+/// Prints one line for each destination, and for each route.
 pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Error> {
     let file = args.file.as_ref().or(args.config.as_ref());
     let file = file.map_or(Path::new(DEFAULT_PATH), PathBuf::as_path);
@@ -71,6 +77,9 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Error> {
     } = meaning(file, &config);
     writeln!(out, "{file} is right")?;
     writeln!(out, "listens on {}, stores in {store}", listen.join(", "))?;
+    for destination in &config.destinations {
+        writeln!(out, "{destination}")?;
+    }
     writeln!(out, "{config}")?;
     Ok(())
 }
@@ -92,6 +101,19 @@ fn meaning<'a>(file: &Path, config: &'a Config) -> Meaning<'a> {
             .map(|to| Destination {
                 name: &to.name,
                 url: &to.url,
+                format: match to.format {
+                    Format::Raw => "raw",
+                    Format::CloudEvents => "cloudevents",
+                },
+                bearer_token: to.token_file.is_some(),
+                signed: to.sign.is_some(),
+                client_certificate: to.way.client.is_some(),
+                ca_file: to
+                    .way
+                    .ca_file
+                    .as_ref()
+                    .map(|file| file.display().to_string()),
+                proxy: to.way.proxy.as_ref().map(ToString::to_string),
             })
             .collect(),
         routes: routes

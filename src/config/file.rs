@@ -67,7 +67,32 @@ pub(super) struct DestinationTable {
     pub(super) timeout: Option<Spanned<Figure>>,
     pub(super) headers: BTreeMap<Spanned<String>, Spanned<String>>,
     pub(super) token_file: Option<Spanned<String>>,
+    pub(super) format: FormatWord,
+    pub(super) sign: Option<Spanned<SignTable>>,
+    pub(super) ca_file: Option<Spanned<String>>,
+    pub(super) client_cert: Option<Spanned<String>>,
+    pub(super) client_key: Option<Spanned<String>>,
+    pub(super) proxy: Option<Spanned<String>>,
+    pub(super) proxy_login_file: Option<Spanned<String>>,
     pub(super) retry: RetryTable,
+}
+
+/// `format = "…"`
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum FormatWord {
+    #[default]
+    Raw,
+    CloudEvents,
+}
+
+/// `sign = { … }`
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SignTable {
+    pub(super) file: Spanned<String>,
+    #[serde(default)]
+    pub(super) wait_for_clock: Option<bool>,
 }
 
 /// `retry = { … }`

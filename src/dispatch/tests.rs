@@ -27,15 +27,7 @@ struct World {
 }
 
 fn destination() -> Destination {
-    Destination {
-        name: "cloud".to_owned(),
-        url: "http://127.0.0.1:9/".to_owned(),
-        workers: 8,
-        timeout: Duration::from_secs(30),
-        headers: Vec::new(),
-        token_file: None,
-        retry: RetryPolicy::DEFAULT,
-    }
+    Destination::new("cloud".to_owned(), "http://127.0.0.1:9/".to_owned())
 }
 
 fn answered(status: u16) -> Outcome {

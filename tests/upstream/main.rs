@@ -13,28 +13,21 @@ use std::time::{Duration, Instant};
 use gatepost::clock::Timestamp;
 use gatepost::config::Destination;
 use gatepost::delivery::{Answer, Outcome, RetryAfter};
-use gatepost::retry::RetryPolicy;
 use gatepost::upstream::{Http, Outgoing, Transport};
 
 use server::{PATIENCE, Script, Seen, Server};
 
+mod proxy;
+mod secrets;
 mod server;
 mod tls;
+mod trouble;
 
 fn destination(url: &str, timeout_ms: u64) -> Destination {
     Destination {
-        name: "cloud".to_owned(),
-        url: url.to_owned(),
         workers: 2,
         timeout: Duration::from_millis(timeout_ms),
-        headers: Vec::new(),
-        token_file: None,
-        retry: RetryPolicy {
-            first: Duration::from_secs(1),
-            max: Duration::from_secs(300),
-            jitter: 0.2,
-            max_attempts: 10,
-        },
+        ..Destination::new("cloud".to_owned(), url.to_owned())
     }
 }
 
@@ -492,30 +485,6 @@ fn what_is_not_http_failed() {
             words.starts_with(why),
             "{}: {words}",
             bytes[..7].escape_ascii()
-        );
-    }
-}
-
-#[test]
-fn a_token_is_read_at_each_attempt_and_its_lack_holds_the_destination() {
-    let server = Server::start(1, |peer, _| {
-        peer.answer(OK)?;
-        peer.answer(OK)
-    });
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let file = folder.path().join("token");
-    let mut to = destination(&format!("http://{}/", server.address), 2_000);
-    to.token_file = Some(file.clone());
-    let client = Http::new(&to).expect("the address is right");
-    let missing = client.send(&request(&[], b"x"));
-    assert!(matches!(missing, Outcome::Misconfigured(_)), "{missing:?}");
-    for token in ["one", "two"] {
-        std::fs::write(&file, format!("{token}\n")).expect("it can be written");
-        assert_eq!(client.send(&request(&[], b"x")), answered(200, b"ok"));
-        let expected = format!("Bearer {token}");
-        assert_eq!(
-            server.next().value("authorization"),
-            Some(expected.as_bytes())
         );
     }
 }

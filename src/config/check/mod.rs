@@ -7,6 +7,7 @@ mod answers;
 mod destination;
 mod profile;
 mod route;
+mod way;
 
 use std::io;
 use std::net::SocketAddr;
@@ -49,6 +50,8 @@ pub fn read_token(path: &Path) -> Result<String, String> {
 pub(super) struct Disk {
     /// Whether a token can be read.
     pub(super) token: fn(&Path) -> Result<(), String>,
+    /// Reads a small file; none where the disk is not to be touched.
+    pub(super) small: fn(&Path) -> Result<Option<Vec<u8>>, String>,
     /// Reads a schema; none where the disk is not to be touched.
     pub(super) schema: fn(&Path) -> Result<Option<Schema>, String>,
     /// The names of the files in a folder; none if there is no such folder.
@@ -59,6 +62,10 @@ impl Disk {
     /// Reads them.
     pub(super) const REAL: Self = Self {
         token: |path| read_token(path).map(drop),
+        small: |path| match std::fs::read(path) {
+            Ok(content) => Ok(Some(content)),
+            Err(why) => Err(format!("cannot read {}: {why}", path.display())),
+        },
         schema: |path| {
             let text = std::fs::read(path).map_err(|why| format!("cannot read it: {why}"))?;
             Schema::parse(&text).map(Some)
@@ -80,6 +87,7 @@ impl Disk {
     /// Touches none.
     pub(super) const NONE: Self = Self {
         token: |_| Ok(()),
+        small: |_| Ok(None),
         schema: |_| Ok(None),
         folder: |_| Ok(Vec::new()),
     };

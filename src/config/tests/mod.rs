@@ -1,6 +1,7 @@
 //! What files and flags mean.
 
 mod messages;
+mod way;
 
 use super::*;
 use crate::route::{Order, Status};
