@@ -60,17 +60,8 @@ impl Secure {
 /// What the files mean: the issuers if there are some, then certificate and key if there are.
 fn settings(contents: &[Vec<u8>], has_ca: bool, has_client: bool) -> Result<ClientConfig, String> {
     let mut contents = contents.iter();
-    let mut roots = RootCertStore::empty();
-    if has_ca {
-        let file = contents.next().ok_or("ca_file was not read")?;
-        for certificate in certificates("ca_file", file)? {
-            roots
-                .add(certificate)
-                .map_err(|why| format!("ca_file holds what is no issuer's certificate: {why}"))?;
-        }
-    } else {
-        roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
-    }
+    let ca_file = has_ca.then(|| contents.next()).flatten();
+    let roots = roots(ca_file.map(Vec::as_slice))?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
@@ -94,6 +85,21 @@ fn settings(contents: &[Vec<u8>], has_ca: bool, has_client: bool) -> Result<Clie
             }
             other => format!("client_cert and client_key can't be used: {other}"),
         })
+}
+
+/// Whom we trust: the issuers of `ca_file` and nobody else, or the public ones.
+fn roots(ca_file: Option<&[u8]>) -> Result<RootCertStore, String> {
+    let mut roots = RootCertStore::empty();
+    let Some(text) = ca_file else {
+        roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
+        return Ok(roots);
+    };
+    for certificate in certificates("ca_file", text)? {
+        roots
+            .add(certificate)
+            .map_err(|why| format!("ca_file holds what is no issuer's certificate: {why}"))?;
+    }
+    Ok(roots)
 }
 
 fn certificates(key: &str, text: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
@@ -188,5 +194,20 @@ impl fmt::Debug for Encrypted {
         f.debug_tuple("Encrypted")
             .field(self.stream.sock.inner())
             .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn issuers_of_ones_own_take_the_place_of_the_public_ones() {
+        let ours = include_bytes!("../../tests/upstream/certificates/ca.pem");
+        let count = |ca_file: Option<&[u8]>| roots(ca_file).map(|roots| roots.len());
+        assert_eq!(count(Some(ours)), Ok(1));
+        assert!(count(None).is_ok_and(|public| 50 < public));
+        let none = "ca_file holds no PEM certificate".to_owned();
+        assert_eq!(count(Some(b"s3cret")), Err(none));
     }
 }

@@ -8,7 +8,7 @@ use gatepost::delivery::{Answer, Outcome};
 use gatepost::upstream::Transport;
 
 use crate::server::{PATIENCE, Script, Server};
-use crate::{answered, client, client_of, request};
+use crate::{OK, answered, client, client_of, request};
 
 const TOO_LARGE: &[u8] = b"HTTP/1.1 413 Too Large\r\nContent-Length: 2\r\n\r\nno";
 
@@ -41,6 +41,25 @@ fn an_answer_before_the_body_has_arrived_is_heard() {
         assert_eq!(outcome, answered(413, b"no"), "{what}");
         assert!(begun.elapsed() < PATIENCE, "{what}: {:?}", begun.elapsed());
     }
+}
+
+#[test]
+fn a_connection_over_which_a_body_went_only_half_is_not_used_again() {
+    let server = Server::start(2, |peer, number| {
+        if number == 1 {
+            return peer.answer(OK);
+        }
+        _ = peer.reader.get_mut().read(&mut [0; 1_000])?;
+        peer.write(TOO_LARGE)?;
+        peer.wait()?;
+        peer.outlast()
+    });
+    let client = client(&format!("http://{}/", server.address), 10_000);
+    let body = vec![b'x'; 32 << 20];
+    assert_eq!(client.send(&request(&[], &body)), answered(413, b"no"));
+    server.go_on();
+    assert_eq!(client.send(&request(&[], b"x")), answered(200, b"ok"));
+    assert_eq!(server.next().connection, 1);
 }
 
 #[test]
