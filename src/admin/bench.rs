@@ -116,6 +116,7 @@ impl Bench {
         let state = State {
             store,
             destinations: vec![(CLOUD, "cloud".to_owned())],
+            routes: vec![("door".to_owned(), vec!["cloud".to_owned()])],
             office: Box::new(Arc::clone(&desk)),
             started: clock.reading(),
             version: "0.0.0-test",

@@ -2,6 +2,8 @@
 
 use serde::de::DeserializeOwned;
 
+use super::backfill::backfill;
+use super::clear::clear;
 use super::event::{self, Delivery};
 use super::lists::heard_of;
 use super::names::Names;
@@ -13,7 +15,7 @@ use crate::event::{DestinationNo, Seq, printable};
 
 /// How many deliveries one operation changes at most: devices do not wait behind a huge
 /// transaction.
-const CHUNK: usize = 500;
+pub(super) const CHUNK: usize = 500;
 
 /// How many deliveries one request changes at most, so that it is answered while the one who
 /// asked still waits: 20 chunks take 20 syncs, a few seconds on the slowest card.
@@ -40,12 +42,23 @@ fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Refusal> {
 }
 
 fn replay(state: &State, selection: &Selection) -> Result<Changed, Refusal> {
+    if selection.backfill {
+        return match (&selection.destination, selection.seq, selection.all) {
+            (Some(name), None, false) => backfill(state, name, selection.after.as_deref(), MOST),
+            _ => Err(Refusal::bad(
+                "say which: {\"backfill\": true, \"destination\": NAME}",
+            )),
+        };
+    }
     let to = selection
         .destination
         .as_deref()
         .map(|name| Names::read(state)?.find(name))
         .transpose()?;
     match (selection.seq, selection.all, to) {
+        _ if selection.move_to.is_some() => {
+            Err(Refusal::bad("move_to is for a discard, not for a replay"))
+        }
         (Some(seq), false, to) if selection.after.is_none() => replay_one(state, seq, to),
         (None, true, None) => replay_dead(state, None, selection.after.as_deref(), MOST),
         (None, false, Some(to)) => replay_dead(state, Some(&to), selection.after.as_deref(), MOST),
@@ -95,9 +108,21 @@ fn replay_one(state: &State, seq: Seq, to: Option<DestinationRef>) -> Result<Cha
 
 /// Gives an event up: what waits of it, whatever it waits for.
 fn discard(state: &State, selection: &Selection) -> Result<Changed, Refusal> {
-    let (Some(seq), false, None) = (selection.seq, selection.all, &selection.after) else {
+    if selection.backfill {
+        return Err(Refusal::bad("backfill is for a replay, not for a discard"));
+    }
+    if let (None, false, Some(name)) = (selection.seq, selection.all, &selection.destination) {
+        return clear(state, name, selection, MOST);
+    }
+    let (Some(seq), false, None, None) = (
+        selection.seq,
+        selection.all,
+        &selection.after,
+        &selection.move_to,
+    ) else {
         return Err(Refusal::bad(
-            "say which: {\"seq\": N} or {\"seq\": N, \"destination\": NAME}",
+            "say which: {\"seq\": N}, {\"seq\": N, \"destination\": NAME}, \
+             {\"destination\": NAME} or {\"destination\": NAME, \"move_to\": NAME}",
         ));
     };
     let event = event::record(state, seq)?;
@@ -203,7 +228,7 @@ pub(super) fn replay_dead(
 
 /// A key that lies before all dead letters of a destination and after those of the one before
 /// it; none before the first. No event ever has that seq.
-fn just_before(number: DestinationNo) -> Option<(DestinationNo, Seq)> {
+pub(super) fn just_before(number: DestinationNo) -> Option<(DestinationNo, Seq)> {
     let previous = number.0.checked_sub(1)?;
     Some((DestinationNo(previous), Seq(u64::MAX - 1)))
 }
@@ -237,7 +262,7 @@ fn forget(state: &State, body: &Forgotten) -> Result<Changed, Refusal> {
 
 impl Changed {
     /// Counts what one operation did.
-    fn add(&mut self, report: Report) {
+    pub(super) fn add(&mut self, report: Report) {
         self.done += report.done;
         self.refused_count += report.refused.len() as u64;
         let room = Self::MOST_REFUSED - self.refused.len();

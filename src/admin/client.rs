@@ -81,6 +81,7 @@ fn local(path: &Path) -> Result<State, store::Error> {
     Ok(State {
         store,
         destinations: Vec::new(),
+        routes: Vec::new(),
         office: Box::new(Alone::new(committer)),
         started: clock.reading(),
         version: env!("CARGO_PKG_VERSION"),

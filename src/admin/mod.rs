@@ -37,7 +37,9 @@ use std::sync::Arc;
 use serde::Serialize;
 
 mod alone;
+mod backfill;
 mod change;
+mod clear;
 pub mod client;
 mod event;
 mod find;
@@ -108,6 +110,8 @@ pub struct State {
     pub store: Arc<Store>,
     /// The destinations of the configuration that runs; empty if no daemon does.
     pub destinations: Vec<(DestinationNo, String)>,
+    /// Its routes, and the names of the destinations that each leads to.
+    pub routes: Vec<(String, Vec<String>)>,
     /// Who changes things.
     pub office: Box<dyn Office>,
     /// When this process started.

@@ -317,12 +317,19 @@ pub struct Selection {
     /// also what is pending, and its quarantine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seq: Option<Seq>,
-    /// Only what goes to this destination; without `seq` all its dead letters (replay only).
+    /// Only what goes to this destination. Without `seq`, for a replay: all its dead letters; for a
+    /// discard: all that waits for it, of a destination that is removed or held.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub destination: Option<String>,
     /// All dead letters (replay only).
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub all: bool,
+    /// Make the deliveries to this destination instead (discard of all of a destination only).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub move_to: Option<String>,
+    /// Make deliveries to `destination` of what was stored before it was there (replay only).
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub backfill: bool,
     /// Where an earlier answer to the same selection stopped: its [`Changed::next`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub after: Option<String>,

@@ -25,6 +25,10 @@ pub(super) struct Args {
     /// All dead letters of one destination.
     #[arg(long, group = "which", value_name = "NAME")]
     destination: Option<String>,
+    /// What was stored before this destination was there, of the routes that lead to it and as far
+    /// as bodies are still kept.
+    #[arg(long, group = "which", value_name = "NAME")]
+    backfill: Option<String>,
     #[command(flatten)]
     place: Place,
 }
@@ -39,18 +43,27 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Error> {
     let selection = Selection {
         seq,
         all: args.all,
-        destination: args.destination.clone(),
-        after: None,
+        destination: args.destination.clone().or(args.backfill.clone()),
+        backfill: args.backfill.is_some(),
+        ..Selection::default()
     };
     let changed = ask.change_all("replay", selection)?;
     if args.place.json {
         return Ok(json(&changed, out)?);
     }
     if changed.done == 0 && changed.refused_count == 0 {
-        writeln!(out, "there are no dead letters to replay")?;
+        let none = match &args.backfill {
+            Some(_) => "there is nothing that it has not had or that waits for it",
+            None => "there are no dead letters to replay",
+        };
+        writeln!(out, "{none}")?;
     } else {
         let deliveries = count(changed.done, "delivery is", "deliveries are");
-        writeln!(out, "{deliveries} sent again")?;
+        let done = match &args.backfill {
+            Some(_) => "to be made",
+            None => "sent again",
+        };
+        writeln!(out, "{deliveries} {done}")?;
     }
     refused(&changed, out)
 }

@@ -24,6 +24,11 @@ pub enum Operation {
     Replay(Vec<Target>),
     /// Give these up: dead letters, pending deliveries, events in quarantine.
     Discard(Vec<Target>),
+    /// Give these up and make deliveries to another destination instead, unless it has had them or
+    /// has them waiting. They keep their keys and their places in their lanes.
+    Move(Vec<Target>, DestinationRef),
+    /// Make deliveries of these to a destination, unless it has had them or has them waiting.
+    Backfill(Vec<Seq>, DestinationRef),
     /// Send nothing to this destination until it is released, over restarts too.
     Hold(String),
     /// Undo [`Operation::Hold`].
@@ -110,6 +115,18 @@ impl<'a> Effects<'a> {
                 for target in targets {
                     let discarded = self.discard(tables, target);
                     report.add(whole(discarded, target.seq)?);
+                }
+            }
+            Operation::Move(targets, to) => {
+                for target in targets {
+                    let moved = self.move_to(tables, target, to);
+                    report.add(whole(moved, target.seq)?);
+                }
+            }
+            Operation::Backfill(seqs, to) => {
+                for seq in seqs {
+                    let filled = self.backfill(tables, *seq, to);
+                    report.done += u64::from(filled?);
                 }
             }
             Operation::Hold(name) => {
@@ -209,6 +226,67 @@ impl<'a> Effects<'a> {
         Ok(Ok(()))
     }
 
+    fn move_to(
+        &mut self,
+        tables: &mut Tables<'_>,
+        target: &Target,
+        to: &DestinationRef,
+    ) -> Result<Result<(), String>, Error> {
+        let seq = target.seq;
+        let discarded = self.discard(tables, target)?;
+        if discarded.is_ok() {
+            self.backfill(tables, seq, to)?;
+        }
+        Ok(discarded)
+    }
+
+    /// Whether a delivery was made. What is damaged, was never to be delivered or has no body any
+    /// more is left alone.
+    fn backfill(
+        &mut self,
+        tables: &mut Tables<'_>,
+        seq: Seq,
+        to: &DestinationRef,
+    ) -> Result<bool, Error> {
+        let event = match tables.event(seq) {
+            Err(Error::Corrupt { .. }) | Ok(None) => return Ok(false),
+            other => other?.expect("none was ruled out"),
+        };
+        let Some(lane) = event.to.first().map(|address| address.lane) else {
+            return Ok(false);
+        };
+        let has_it = pending_as(tables, &event, seq, to.number)?.is_some()
+            || tables.dead_letter(to.number, seq)?.is_some()
+            || Ending::of(&to.name, &tables.trail(seq)?).is_some();
+        let has_expired = 0 < event.kept && !tables.has_body(seq)?;
+        if has_it || has_expired {
+            return Ok(false);
+        }
+        self.deliver(tables, event.name(seq), lane, seq, to)?;
+        Ok(true)
+    }
+
+    /// Makes a delivery.
+    fn deliver(
+        &mut self,
+        tables: &mut Tables<'_>,
+        name: String,
+        lane: Lane,
+        seq: Seq,
+        to: &DestinationRef,
+    ) -> Result<(), Error> {
+        let id = DeliveryId {
+            destination: to.number,
+            lane,
+            seq,
+        };
+        let progress = Progress::default();
+        tables.put_pending(id, progress)?;
+        self.notices.push(Notice::Arrived(Pending { id, progress }));
+        let destination = to.name.clone();
+        self.note(tables, seq, name, Action::Assigned { destination })
+    }
+
     fn assign(&mut self, tables: &mut Tables<'_>, assignment: &Assignment) -> Result<(), Error> {
         let Assignment { held, to } = assignment;
         if !tables.remove_pending(*held)? {
@@ -216,16 +294,8 @@ impl<'a> Effects<'a> {
         }
         let event_id = tables.event(held.seq)?.and_then(|event| event.event_id);
         for destination in to {
-            let id = DeliveryId {
-                destination: destination.number,
-                ..*held
-            };
-            let progress = Progress::default();
-            tables.put_pending(id, progress)?;
-            self.notices.push(Notice::Arrived(Pending { id, progress }));
             let name = name(event_id.as_deref(), held.seq);
-            let destination = destination.name.clone();
-            self.note(tables, held.seq, name, Action::Assigned { destination })?;
+            self.deliver(tables, name, held.lane, held.seq, destination)?;
         }
         Ok(())
     }

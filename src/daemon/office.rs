@@ -17,6 +17,7 @@ use crate::config::{Config, Destination};
 use crate::devices::Devices;
 use crate::dispatch::DestinationState;
 use crate::event::DestinationNo;
+use crate::route::Route;
 use crate::store::{Store, folder_of};
 
 /// How long the dispatcher may take to say how it is. It answers between two attempts' ends, so
@@ -39,9 +40,11 @@ pub(super) fn open(
         let name = destination.name.clone();
         (*number, name)
     };
+    let leads_to = |route: &Route| (route.name.clone(), route.to.clone());
     let state = admin::State {
         store,
         destinations: destinations.iter().map(named).collect(),
+        routes: config.routes.iter().map(leads_to).collect(),
         office: Box::new(desk),
         started: clock.reading(),
         version: env!("CARGO_PKG_VERSION"),

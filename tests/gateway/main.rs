@@ -5,6 +5,7 @@
 mod common;
 
 mod answers;
+mod destinations;
 mod disk;
 mod idle;
 mod log;
