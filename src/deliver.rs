@@ -19,6 +19,11 @@
 //! | `X-Gatepost-Clock` | `uncertain` if the clock was not known to be right then |
 //! | `X-Gatepost-Attempt` | 1 + the attempts so far that count against the event |
 //! | `X-Gatepost-Replayed` | `true` if an operator sent it again |
+//! | `ce-…` | with `format = "cloudevents"`, see [`cloudevent`] |
+//! | `webhook-id` | with `sign`: the key without its quotes; [`crate::upstream`] adds the rest |
+//!
+//! Where we set `ce-` or `webhook-` headers, those that the sender had leave as `X-Orig-ce-…` and
+//! `X-Orig-webhook-…`: they say what the sender said, and must not be taken for ours.
 //!
 //! What an outcome means is decided elsewhere ([`crate::retry`]), and when to try in `dispatch`.
 
@@ -26,11 +31,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::clock::Clock;
-use crate::config::Destination;
+use crate::config::{Destination, Format};
 use crate::delivery::{self, Attempt, DeliveryId, GatewayId, Outcome, Progress, Verdict};
 use crate::event::{self, Event, Header, Seq, printable};
 use crate::schema::Schema;
 use crate::upstream::{Outgoing, Transport};
+
+mod cloudevent;
 
 /// What one worker of a destination needs to make its attempts.
 #[derive(Clone)]
@@ -127,7 +134,7 @@ pub fn outgoing(
     let mut headers: Vec<(String, Vec<u8>)> = content_type(event)
         .chain(passing(event))
         .filter(|header| !configured(&header.name))
-        .map(|header| (header.name.clone(), header.value.clone()))
+        .map(|header| (renamed(&header.name, destination), header.value.clone()))
         .collect();
     let mut add = |name: &str, value: String| headers.push((name.to_owned(), value.into_bytes()));
     let key = delivery::idempotency_key(gateway, seq);
@@ -150,6 +157,14 @@ pub fn outgoing(
     if progress.replayed {
         add("X-Gatepost-Replayed", "true".to_owned());
     }
+    if destination.format == Format::CloudEvents {
+        for (name, value) in cloudevent::attributes(event, &key, gateway) {
+            add(name, value);
+        }
+    }
+    if destination.sign.is_some() {
+        add("webhook-id", key);
+    }
     for (name, value) in &destination.headers {
         add(name, value.clone());
     }
@@ -167,6 +182,21 @@ fn proven(outcome: Outcome, destination: &Destination) -> Outcome {
     match proof.lacks(answer).filter(|_| counts) {
         Some(why) => Outcome::Unproven(why),
         None => outcome,
+    }
+}
+
+/// What a sender's header is called where one of that kind is ours.
+fn renamed(name: &str, destination: &Destination) -> String {
+    let begins = |prefix: &str| {
+        let start = name.get(..prefix.len());
+        start.is_some_and(|start| start.eq_ignore_ascii_case(prefix))
+    };
+    let is_taken = (destination.format == Format::CloudEvents && begins("ce-"))
+        || (destination.sign.is_some() && begins("webhook-"));
+    if is_taken {
+        format!("X-Orig-{name}")
+    } else {
+        name.to_owned()
     }
 }
 

@@ -48,6 +48,8 @@
 //! | | [`auth`] [`route`] [`config`]: decisions |
 //! | rules | [`retry`] [`health`] [`pace`] [`lanes`] [`select`] [`schema`] [`profile`] |
 //! | | [`proof`] [`devices`] [`route`] [`config`]: decisions |
+//! | rules | [`retry`] [`health`] [`lanes`] [`select`] [`schema`] [`sign`] [`profile`] |
+//! | | [`devices`] [`route`] [`config`]: decisions |
 //! | edges | [`store`] [`http`] [`upstream`] [`logger`] `memory`: disk, network, the system |
 //! | flow | [`commit`] [`ingest`] [`dispatch`] [`deliver`]: the life of an event |
 //! | process | [`admin`] [`daemon`] [`demo`] [`cli`] |
@@ -101,5 +103,6 @@ pub mod rng;
 pub mod route;
 pub mod schema;
 pub mod select;
+pub mod sign;
 pub mod store;
 pub mod upstream;

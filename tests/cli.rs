@@ -450,9 +450,14 @@ fn a_wrong_file_exits_with_78_and_one_line_of_explanation() {
     let out = String::from_utf8_lossy(&output.stdout);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     assert!(out.starts_with(&format!("{file} is right\n")), "{out}");
-    assert!(out.contains("door: /ingest/door -> cloud"), "{out}");
+    assert!(
+        out.contains("\ncloud: POST https://api.example.com/\n"),
+        "{out}"
+    );
+    assert!(out.contains("\ndoor: /ingest/door -> cloud\n"), "{out}");
     let meaning: Value = serde_json::from_slice(&check(file, &["--json"]).stdout).expect("JSON");
     assert_eq!(meaning["routes"][0]["to"][0], "cloud");
+    assert_eq!(meaning["destinations"][0]["format"], "raw");
     // The file also says where the store is: there is none yet.
     let mut command = Command::new(env!("CARGO_BIN_EXE_gatepost"));
     let output = command

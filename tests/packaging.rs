@@ -58,9 +58,12 @@ fn the_example_configuration_shows_the_defaults() {
         classify: cloud.classify.clone(),
         proof: cloud.proof.clone(),
         pace: cloud.pace.clone(),
+        sign: cloud.sign.clone(),
+        way: cloud.way.clone(),
         ..minimal.destinations[0].clone()
     };
     assert_eq!(*cloud, expected);
+    assert!(cloud.sign.as_ref().is_some_and(|sign| sign.wait_for_clock));
     let (route, default) = (&config.routes[0], &minimal.routes[0]);
     assert_eq!(route.path, default.path);
     assert_eq!(route.event_id, default.event_id);
@@ -136,6 +139,13 @@ fn assert_shown(lines: &[String]) {
         "proof",
         "rate",
         "window",
+        "format",
+        "sign",
+        "ca_file",
+        "client_cert",
+        "client_key",
+        "proxy",
+        "proxy_login_file",
         "status",
         "allow",
         "token",

@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::Error;
 use super::text::json;
 use crate::clock::{Clock as _, SystemClock};
-use crate::config::{self, Config, DEFAULT_PATH, Problem};
+use crate::config::{self, Config, DEFAULT_PATH, Format, Problem};
 use crate::daemon;
 use crate::upstream::Http;
 
@@ -50,6 +50,12 @@ struct Destination<'a> {
     proof: Option<String>,
     /// How fast and when it is sent to, in words; none if there is no limit.
     pace: Option<String>,
+    format: &'static str,
+    bearer_token: bool,
+    signed: bool,
+    client_certificate: bool,
+    ca_file: Option<String>,
+    proxy: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -61,8 +67,8 @@ struct Route<'a> {
     to: &'a [String],
 }
 
-/// Prints one line for each thing that is said of a destination and for each route, what is asked of
-/// its senders, and what may be forgotten.
+/// Prints lines for each destination and each route, what is asked of senders, and what may be
+/// forgotten.
 pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Error> {
     let file = args.file.as_ref().or(args.config.as_ref());
     let file = file.map_or(Path::new(DEFAULT_PATH), PathBuf::as_path);
@@ -86,6 +92,9 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Error> {
     } = meaning(file, &config);
     writeln!(out, "{file} is right")?;
     writeln!(out, "listens on {}, stores in {store}", listen.join(", "))?;
+    for destination in &config.destinations {
+        writeln!(out, "{destination}")?;
+    }
     print_destinations(&destinations, out)?;
     for (route, line) in routes.iter().zip(&config.routes) {
         writeln!(out, "{line}")?;
@@ -153,6 +162,19 @@ fn meaning<'a>(file: &Path, config: &'a Config) -> Meaning<'a> {
                 classify: said(to.classify.to_string()),
                 proof: to.proof.as_ref().map(ToString::to_string),
                 pace: said(pace(to)),
+                format: match to.format {
+                    Format::Raw => "raw",
+                    Format::CloudEvents => "cloudevents",
+                },
+                bearer_token: to.token_file.is_some(),
+                signed: to.sign.is_some(),
+                client_certificate: to.way.client.is_some(),
+                ca_file: to
+                    .way
+                    .ca_file
+                    .as_ref()
+                    .map(|file| file.display().to_string()),
+                proxy: to.way.proxy.as_ref().map(ToString::to_string),
             })
             .collect(),
         routes: routes

@@ -67,11 +67,36 @@ pub(super) struct DestinationTable {
     pub(super) timeout: Option<Spanned<Figure>>,
     pub(super) headers: BTreeMap<Spanned<String>, Spanned<String>>,
     pub(super) token_file: Option<Spanned<String>>,
+    pub(super) format: FormatWord,
+    pub(super) sign: Option<Spanned<SignTable>>,
+    pub(super) ca_file: Option<Spanned<String>>,
+    pub(super) client_cert: Option<Spanned<String>>,
+    pub(super) client_key: Option<Spanned<String>>,
+    pub(super) proxy: Option<Spanned<String>>,
+    pub(super) proxy_login_file: Option<Spanned<String>>,
     pub(super) retry: RetryTable,
     pub(super) classify: BTreeMap<Spanned<String>, Spanned<String>>,
     pub(super) proof: Option<Spanned<ProofTable>>,
     pub(super) rate: RateTable,
     pub(super) window: Option<Spanned<String>>,
+}
+
+/// `format = "…"`
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum FormatWord {
+    #[default]
+    Raw,
+    CloudEvents,
+}
+
+/// `sign = { … }`
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SignTable {
+    pub(super) file: Spanned<String>,
+    #[serde(default)]
+    pub(super) wait_for_clock: Option<bool>,
 }
 
 /// `retry = { … }`

@@ -16,6 +16,7 @@ mod check;
 mod file;
 pub mod profiles;
 mod units;
+mod way;
 
 use std::fmt;
 use std::io;
@@ -31,6 +32,7 @@ use crate::select::Selector;
 
 pub use check::read_token;
 pub use profiles::Profiles;
+pub use way::{ClientFiles, Format, Proxy, ProxyKind, Sign, Way};
 
 /// Where `gatepost run` looks for a file if it is not told.
 pub const DEFAULT_PATH: &str = "/etc/gatepost/gatepost.toml";
@@ -104,9 +106,15 @@ pub struct Destination {
     pub timeout: Duration,
     /// Further headers of each request, in order of their names. Never one that gatepost sets.
     pub headers: Vec<(String, String)>,
-    /// A file whose content is sent as a bearer token. Read at each attempt, so that a token can
-    /// be renewed without a restart; see [`read_token`]. Relative as [`StoreConfig::path`].
+    /// A file whose content is sent as a bearer token. Read anew when it changes, so that a token
+    /// can be renewed without a restart; see [`read_token`]. Relative as [`StoreConfig::path`].
     pub token_file: Option<PathBuf>,
+    /// How an event becomes a request. Default: [`Format::Raw`].
+    pub format: Format,
+    /// What requests are signed with. Default: not at all.
+    pub sign: Option<Sign>,
+    /// Which way they take, and whom it leads to.
+    pub way: Way,
     /// When to try again. Default:
     /// [`RetryPolicy::DEFAULT`].
     pub retry: RetryPolicy,
@@ -169,7 +177,8 @@ impl Destination {
     /// 30 s.
     pub const TIMEOUT: Duration = Duration::from_secs(30);
 
-    /// One with all defaults. Nothing is checked.
+    /// The destination of that name and `url`, all else as if nothing were written. The caller
+    /// sees to it that both are right.
     #[must_use]
     pub fn new(name: String, url: String) -> Self {
         Self {
@@ -179,6 +188,9 @@ impl Destination {
             timeout: Self::TIMEOUT,
             headers: Vec::new(),
             token_file: None,
+            format: Format::default(),
+            sign: None,
+            way: Way::default(),
             retry: RetryPolicy::DEFAULT,
             classify: Overrides::default(),
             proof: None,

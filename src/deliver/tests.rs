@@ -11,7 +11,7 @@ use crate::event::{DestinationNo, Digest, Lane};
 use crate::profile::Glob;
 use crate::proof::Proof;
 
-fn event(headers: &[(&str, &[u8])]) -> Event {
+pub(super) fn event(headers: &[(&str, &[u8])]) -> Event {
     Event {
         event_id: Some("e-1042".to_owned()),
         device: Some("cam-7".to_owned()),
@@ -141,6 +141,55 @@ fn a_configured_header_replaces_the_senders() {
         ours[1..],
         ["X-HUB-Signature: c", "content-type: d", "X-Site: e"]
     );
+}
+
+#[test]
+fn a_cloud_event_has_our_attributes_and_keeps_the_senders_under_another_name() {
+    let event = event(&[
+        ("content-type", b"application/json"),
+        ("Ce-Id", b"theirs"),
+        ("webhook-id", b"theirs"),
+    ]);
+    let to = Destination {
+        format: Format::CloudEvents,
+        ..destination(&[])
+    };
+    let request = sent(&event, Progress::default(), &to);
+    let all = lines(&request);
+    for line in [
+        "content-type: application/json",
+        "X-Orig-Ce-Id: theirs",
+        "webhook-id: theirs",
+        "ce-specversion: 1.0",
+        "ce-id: 000000000000002a-7",
+        "ce-source: 000000000000002a/door/cam-7",
+        "ce-type: gatepost.door",
+        "ce-time: 1994-11-06T08:49:37.123Z",
+    ] {
+        assert!(all.iter().any(|other| other == line), "{line}: {all:#?}");
+    }
+    assert_eq!(request.body, b"body");
+    assert_eq!(all.iter().filter(|line| line.starts_with("ce-")).count(), 5);
+}
+
+#[test]
+fn a_signed_request_has_the_same_id_in_each_attempt_and_none_of_the_senders() {
+    let event = event(&[("Webhook-Id", b"theirs"), ("webhook-signature", b"v1,x")]);
+    let to = Destination {
+        sign: Some(crate::config::Sign {
+            file: "/etc/gatepost/cloud.secret".into(),
+            wait_for_clock: true,
+        }),
+        ..destination(&[])
+    };
+    for (attempts, replayed) in [(0, false), (3, false), (0, true)] {
+        let progress = Progress { attempts, replayed };
+        let request = sent(&event, progress, &to);
+        let expected = Some(&b"000000000000002a-7"[..]);
+        assert_eq!(request.header("webhook-id"), expected, "{progress:?}");
+        assert_eq!(request.header("webhook-signature"), None);
+        assert_eq!(request.header("x-orig-webhook-id"), Some(&b"theirs"[..]));
+    }
 }
 
 #[test]

@@ -15,9 +15,14 @@ use std::fmt;
 
 use crate::delivery::Outcome;
 
+mod answer;
+mod files;
 mod http;
 mod names;
 mod outcome;
+mod proxy;
+mod tcp;
+mod tls;
 
 pub use http::Http;
 
@@ -70,6 +75,13 @@ pub enum Error {
         /// Why not.
         reason: &'static str,
     },
+    /// The files that say whom it trusts or who we are can't be used together.
+    Certificates {
+        /// The destination's name.
+        destination: String,
+        /// What is wrong, beginning with the key.
+        reason: String,
+    },
 }
 
 impl fmt::Display for Error {
@@ -91,6 +103,10 @@ impl fmt::Display for Error {
                 f,
                 "header \"{header}\" of destination \"{destination}\" {reason}"
             ),
+            Self::Certificates {
+                destination,
+                reason,
+            } => write!(f, "destination \"{destination}\": {reason}"),
         }
     }
 }

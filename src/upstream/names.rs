@@ -1,4 +1,4 @@
-//! The addresses of one destination's host.
+//! The addresses of the one host that a destination is reached by: its own, or its proxy's.
 //!
 //! # Guarantees
 //!
@@ -28,12 +28,14 @@ const FRESH: Duration = Duration::from_secs(30);
 /// What ureq has room for. Source: ureq 3.5, `MAX_ADDRS`.
 const MOST_ADDRESSES: usize = 16;
 
-/// Looks up the host of one destination.
+/// Looks up the one host that connections of a destination are made to.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Names(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
+    /// The proxy, if connections are made to that.
+    proxy: Option<(String, u16)>,
     state: Mutex<State>,
     answered: Condvar,
     clock: SystemClock,
@@ -50,10 +52,26 @@ struct State {
 }
 
 impl Names {
+    /// Of a destination that is reached by the proxy `host`, or directly.
+    pub(super) fn by(proxy: Option<(String, u16)>) -> Self {
+        Self(Arc::new(Shared {
+            proxy,
+            ..Shared::default()
+        }))
+    }
+
     /// Looks up anew the next time.
     pub(super) fn forget(&self) {
         if let Some((_, until)) = &mut self.0.state().last {
             *until = Moment::START;
+        }
+    }
+
+    fn addresses(&self, host: &str, port: u16, limit: Duration) -> Result<Vec<SocketAddr>, Error> {
+        let bare = host.trim_start_matches('[').trim_end_matches(']');
+        match bare.parse::<IpAddr>() {
+            Ok(address) => Ok(vec![SocketAddr::new(address, port)]),
+            Err(_) => self.look_up(host, port, limit),
         }
     }
 
@@ -105,17 +123,21 @@ impl Resolver for Names {
         _: &Config,
         timeout: NextTimeout,
     ) -> Result<ResolvedSocketAddrs, Error> {
-        let host = uri.host().ok_or(Error::HostNotFound)?;
-        let default = if uri.scheme_str() == Some("https") {
-            443
+        let limit = *timeout.after;
+        let addresses = if let Some((host, port)) = &self.0.proxy {
+            let failed = |why: &str| {
+                Error::ConnectProxyFailed(format!("has a name that leads nowhere: {why}"))
+            };
+            let found = self.addresses(host, *port, limit);
+            found.map_err(|error| match error {
+                Error::Timeout(_) => failed("no name server answered in time"),
+                other => failed(&other.into_io().to_string()),
+            })?
         } else {
-            80
-        };
-        let port = uri.port_u16().unwrap_or(default);
-        let bare = host.trim_start_matches('[').trim_end_matches(']');
-        let addresses = match bare.parse::<IpAddr>() {
-            Ok(address) => vec![SocketAddr::new(address, port)],
-            Err(_) => self.look_up(host, port, *timeout.after)?,
+            let host = uri.host().ok_or(Error::HostNotFound)?;
+            let is_tls = uri.scheme_str() == Some("https");
+            let port = uri.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
+            self.addresses(host, port, limit)?
         };
         let mut resolved = self.empty();
         for address in addresses.into_iter().take(MOST_ADDRESSES) {

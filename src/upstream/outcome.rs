@@ -3,7 +3,7 @@
 use std::io::{self, ErrorKind};
 use std::time::Duration;
 
-use rustls::CertificateError;
+use rustls::{AlertDescription, CertificateError};
 use ureq::{Error, Timeout};
 
 use crate::clock::Timestamp;
@@ -17,7 +17,9 @@ use crate::delivery::{Answer, Outcome, RetryAfter};
 /// - An answer that is not HTTP is [`Outcome::Failed`], and so counts: a destination that breaks
 ///   over one event must not be asked for ever.
 /// - What can only come from our own settings is [`Outcome::Misconfigured`].
-pub(super) fn outcome_of(error: &Error) -> Outcome {
+///
+/// `clock_is_set` is whether our clock is known to be right: a certificate is judged by it.
+pub(super) fn outcome_of(error: &Error, clock_is_set: bool) -> Outcome {
     let unreachable = |why: &str| Outcome::Unreachable(why.to_owned());
     match error {
         Error::StatusCode(status) => Outcome::Answered(Answer {
@@ -31,14 +33,16 @@ pub(super) fn outcome_of(error: &Error) -> Outcome {
         Error::Timeout(Timeout::Connect) => unreachable("no connection in time"),
         Error::Timeout(_) => Outcome::TimedOut,
         Error::ConnectionFailed => unreachable("no connection"),
-        Error::ConnectProxyFailed(why) => Outcome::Unreachable(format!("proxy refused: {why}")),
-        Error::Io(error) => Outcome::Unreachable(broken(error)),
-        Error::Rustls(error) => Outcome::Unreachable(insecure(error)),
+        Error::ConnectProxyFailed(why) => Outcome::Unreachable(format!("proxy {why}")),
+        Error::Io(error) => Outcome::Unreachable(match within(error) {
+            Some(error) => insecure(error, clock_is_set),
+            None => broken(error),
+        }),
         Error::Tls(why) => Outcome::Misconfigured(format!("no TLS with this host: {why}")),
         Error::TlsRequired | Error::RequireHttpsOnly(_) => {
             Outcome::Misconfigured("https was asked for and there is no TLS".to_owned())
         }
-        Error::BadUri(_) | Error::InvalidProxyUrl | Error::Http(_) | Error::Pem(_) => {
+        Error::BadUri(_) | Error::InvalidProxyUrl | Error::Http(_) => {
             Outcome::Misconfigured(error.to_string())
         }
         Error::Protocol(why) => Outcome::Failed(format!("not HTTP: {why}")),
@@ -73,11 +77,13 @@ pub(super) fn retry_after(value: &[u8]) -> Option<RetryAfter> {
     Timestamp::from_http_date(text).map(RetryAfter::Date)
 }
 
-fn broken(error: &io::Error) -> String {
-    let inner = error.get_ref();
-    if let Some(error) = inner.and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
-        return insecure(error);
-    }
+/// The error of TLS that `error` brings.
+fn within(error: &io::Error) -> Option<&rustls::Error> {
+    error.get_ref()?.downcast_ref()
+}
+
+/// What the network did, in words.
+pub(super) fn broken(error: &io::Error) -> String {
     let words = match error.kind() {
         ErrorKind::ConnectionRefused => "connection refused",
         ErrorKind::HostUnreachable => "host unreachable",
@@ -85,7 +91,7 @@ fn broken(error: &io::Error) -> String {
         ErrorKind::NetworkDown => "network down",
         ErrorKind::AddrNotAvailable => "no local address to connect from",
         ErrorKind::PermissionDenied => "connecting is forbidden here: a firewall or the sandbox",
-        ErrorKind::TimedOut => "no connection in time",
+        ErrorKind::TimedOut => "the other side acknowledges nothing any more",
         ErrorKind::UnexpectedEof => "connection closed before an answer",
         ErrorKind::ConnectionReset
         | ErrorKind::ConnectionAborted
@@ -97,15 +103,23 @@ fn broken(error: &io::Error) -> String {
 }
 
 /// In words that say what to look at, and without anything the other side sent.
-fn insecure(error: &rustls::Error) -> String {
+fn insecure(error: &rustls::Error, clock_is_set: bool) -> String {
     use rustls::Error::{AlertReceived, InvalidCertificate, InvalidMessage};
     let words = match error {
         InvalidCertificate(why) => match why {
             CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
-                "certificate not valid yet: is the clock right?"
+                if clock_is_set {
+                    "certificate not valid yet, by a clock that is set"
+                } else {
+                    "certificate not valid yet: the clock of this box is not set"
+                }
             }
             CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
-                "certificate expired, or the clock is ahead"
+                if clock_is_set {
+                    "certificate expired"
+                } else {
+                    "certificate expired, or the clock of this box, which is not set, is ahead"
+                }
             }
             CertificateError::UnknownIssuer => "certificate from an issuer that is not trusted",
             CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
@@ -115,6 +129,9 @@ fn insecure(error: &rustls::Error) -> String {
             other => return format!("certificate not accepted: {other:?}"),
         },
         InvalidMessage(_) => "TLS failed: the other side does not speak it on this port",
+        AlertReceived(AlertDescription::CertificateRequired) => {
+            "the other side wants to see a client_cert"
+        }
         AlertReceived(alert) => return format!("TLS refused by the other side: {alert:?}"),
         other => return format!("TLS failed: {other}"),
     };
@@ -123,7 +140,6 @@ fn insecure(error: &rustls::Error) -> String {
 
 #[cfg(test)]
 mod tests {
-    use rustls::AlertDescription;
     use rustls::pki_types::{ServerName, UnixTime};
 
     use super::*;
@@ -138,7 +154,7 @@ mod tests {
 
     fn check(rows: Vec<(Error, Outcome)>) {
         for (error, outcome) in rows {
-            assert_eq!(outcome_of(&error), outcome, "{error:?}");
+            assert_eq!(outcome_of(&error, true), outcome, "{error:?}");
         }
     }
 
@@ -157,7 +173,10 @@ mod tests {
                 "no local address to connect from",
             ),
             (ErrorKind::PermissionDenied, forbidden),
-            (ErrorKind::TimedOut, "no connection in time"),
+            (
+                ErrorKind::TimedOut,
+                "the other side acknowledges nothing any more",
+            ),
             (ErrorKind::UnexpectedEof, closed),
             (ErrorKind::ConnectionReset, reset),
             (ErrorKind::ConnectionAborted, reset),
@@ -166,7 +185,7 @@ mod tests {
         ];
         for (kind, why) in kinds {
             assert_eq!(
-                outcome_of(&Error::Io(kind.into())),
+                outcome_of(&Error::Io(kind.into()), true),
                 unreachable(why),
                 "{kind}"
             );
@@ -179,7 +198,7 @@ mod tests {
             (Error::HostNotFound, unreachable("no such host")),
             (Error::ConnectionFailed, unreachable("no connection")),
             (
-                Error::ConnectProxyFailed("HTTP 407".to_owned()),
+                Error::ConnectProxyFailed("refused: HTTP 407".to_owned()),
                 unreachable("proxy refused: HTTP 407"),
             ),
             (
@@ -206,7 +225,7 @@ mod tests {
             Timeout::PerWrite,
         ] {
             assert_eq!(
-                outcome_of(&Error::Timeout(phase)),
+                outcome_of(&Error::Timeout(phase), true),
                 Outcome::TimedOut,
                 "{phase}"
             );
@@ -238,12 +257,20 @@ mod tests {
                 settings("no TLS with this host: bad name"),
             ),
         ]);
-        let answered = outcome_of(&Error::StatusCode(503));
+        let answered = outcome_of(&Error::StatusCode(503), true);
         assert!(matches!(answered, Outcome::Answered(answer) if answer.status == 503));
     }
 
+    /// What is said of `error` with a clock that is set, and with one that is not.
+    fn said(error: &rustls::Error) -> [Outcome; 2] {
+        [true, false].map(|clock_is_set| {
+            let in_io = io::Error::new(ErrorKind::InvalidData, error.clone());
+            outcome_of(&Error::Io(in_io), clock_is_set)
+        })
+    }
+
     #[test]
-    fn tls_says_what_to_look_at_however_the_error_arrives() {
+    fn tls_says_what_to_look_at() {
         let mut rows: Vec<_> = bad_certificates()
             .into_iter()
             .map(|(why, words)| (rustls::Error::InvalidCertificate(why), words))
@@ -257,42 +284,47 @@ mod tests {
             "TLS refused by the other side: HandshakeFailure",
         ));
         rows.push((
+            rustls::Error::AlertReceived(AlertDescription::CertificateRequired),
+            "the other side wants to see a client_cert",
+        ));
+        rows.push((
             rustls::Error::DecryptError,
             "TLS failed: cannot decrypt peer's message",
         ));
         for (error, words) in rows {
-            let in_io = io::Error::new(ErrorKind::InvalidData, error.clone());
-            assert_eq!(
-                outcome_of(&Error::Io(in_io)),
-                unreachable(words),
-                "{error:?}"
-            );
-            assert_eq!(outcome_of(&Error::Rustls(error)), unreachable(words));
+            let words = unreachable(words);
+            assert_eq!(said(&error), [words.clone(), words], "{error:?}");
+        }
+    }
+
+    #[test]
+    fn a_time_that_is_wrong_is_blamed_on_a_clock_that_is_not_set() {
+        use CertificateError::{Expired, ExpiredContext, NotValidYet, NotValidYetContext};
+        let time = UnixTime::since_unix_epoch(Duration::from_secs(1));
+        let early = [
+            "certificate not valid yet, by a clock that is set",
+            "certificate not valid yet: the clock of this box is not set",
+        ];
+        let late = [
+            "certificate expired",
+            "certificate expired, or the clock of this box, which is not set, is ahead",
+        ];
+        let not_before = time;
+        let not_after = time;
+        for (why, words) in [
+            (NotValidYet, early),
+            (NotValidYetContext { time, not_before }, early),
+            (Expired, late),
+            (ExpiredContext { time, not_after }, late),
+        ] {
+            let error = rustls::Error::InvalidCertificate(why);
+            assert_eq!(said(&error), words.map(unreachable), "{error:?}");
         }
     }
 
     fn bad_certificates() -> Vec<(CertificateError, &'static str)> {
-        let time = UnixTime::since_unix_epoch(Duration::from_secs(1));
         let name = ServerName::try_from("a.example").expect("it is a name");
-        let clock = "certificate not valid yet: is the clock right?";
-        let late = "certificate expired, or the clock is ahead";
         vec![
-            (CertificateError::NotValidYet, clock),
-            (
-                CertificateError::NotValidYetContext {
-                    time,
-                    not_before: time,
-                },
-                clock,
-            ),
-            (CertificateError::Expired, late),
-            (
-                CertificateError::ExpiredContext {
-                    time,
-                    not_after: time,
-                },
-                late,
-            ),
             (
                 CertificateError::UnknownIssuer,
                 "certificate from an issuer that is not trusted",

@@ -11,6 +11,7 @@ mod disk;
 mod idle;
 mod log;
 mod outage;
+mod requests;
 mod room;
 mod silence;
 mod stop;

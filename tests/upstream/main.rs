@@ -17,8 +17,11 @@ use gatepost::upstream::{Http, Outgoing, Transport};
 
 use server::{PATIENCE, Script, Seen, Server};
 
+mod proxy;
+mod secrets;
 mod server;
 mod tls;
+mod trouble;
 
 fn destination(url: &str, timeout_ms: u64) -> Destination {
     Destination {
@@ -484,30 +487,6 @@ fn what_is_not_http_failed() {
             words.starts_with(why),
             "{}: {words}",
             bytes[..7].escape_ascii()
-        );
-    }
-}
-
-#[test]
-fn a_token_is_read_at_each_attempt_and_its_lack_holds_the_destination() {
-    let server = Server::start(1, |peer, _| {
-        peer.answer(OK)?;
-        peer.answer(OK)
-    });
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let file = folder.path().join("token");
-    let mut to = destination(&format!("http://{}/", server.address), 2_000);
-    to.token_file = Some(file.clone());
-    let client = Http::new(&to).expect("the address is right");
-    let missing = client.send(&request(&[], b"x"));
-    assert!(matches!(missing, Outcome::Misconfigured(_)), "{missing:?}");
-    for token in ["one", "two"] {
-        std::fs::write(&file, format!("{token}\n")).expect("it can be written");
-        assert_eq!(client.send(&request(&[], b"x")), answered(200, b"ok"));
-        let expected = format!("Bearer {token}");
-        assert_eq!(
-            server.next().value("authorization"),
-            Some(expected.as_bytes())
         );
     }
 }

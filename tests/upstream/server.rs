@@ -2,6 +2,7 @@
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::rc::Rc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::Duration;
@@ -17,6 +18,7 @@ pub(crate) struct Peer {
     pub(crate) reader: BufReader<TcpStream>,
     seen: Sender<Seen>,
     number: usize,
+    told: Rc<Receiver<()>>,
 }
 
 /// A request as it arrived.
@@ -82,6 +84,16 @@ impl Peer {
         self.write(bytes)
     }
 
+    /// Waits until the test says [`Server::go_on`].
+    pub(crate) fn wait(&self) -> io::Result<()> {
+        self.wait_for(PATIENCE)
+    }
+
+    /// Waits for that, and no longer than `limit`, which makes it a slow server.
+    pub(crate) fn wait_for(&self, limit: Duration) -> io::Result<()> {
+        self.told.recv_timeout(limit).map_err(io::Error::other)
+    }
+
     /// Waits until the client has gone.
     pub(crate) fn outlast(&mut self) -> io::Result<()> {
         io::copy(&mut self.reader, &mut io::sink()).map(|_| ())
@@ -91,6 +103,7 @@ impl Peer {
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     pub(crate) seen: Receiver<Seen>,
+    tell: Sender<()>,
 }
 
 impl Server {
@@ -99,7 +112,9 @@ impl Server {
         let listener = TcpListener::bind("127.0.0.1:0").expect("loopback is there");
         let address = listener.local_addr().expect("it is bound");
         let (sender, seen) = channel();
+        let (tell, told) = channel();
         thread::spawn(move || {
+            let told = Rc::new(told);
             for number in 0..connections {
                 let Ok((stream, _)) = listener.accept() else {
                     return;
@@ -111,12 +126,22 @@ impl Server {
                     reader: BufReader::new(stream),
                     seen,
                     number,
+                    told: Rc::clone(&told),
                 };
                 // A client that goes away is part of many tests.
                 _ = script(&mut peer, number);
             }
         });
-        Self { address, seen }
+        Self {
+            address,
+            seen,
+            tell,
+        }
+    }
+
+    /// Lets one script go on that waits, or is going to.
+    pub(crate) fn go_on(&self) {
+        self.tell.send(()).expect("the server still runs");
     }
 
     pub(crate) fn next(&self) -> Seen {

@@ -5,9 +5,9 @@ use std::time::Duration;
 use toml::Spanned;
 
 use super::Check;
-use crate::config::Destination;
-use crate::config::file::{DestinationTable, RetryTable};
+use crate::config::file::{DestinationTable, FormatWord, RetryTable};
 use crate::config::units::Figure;
+use crate::config::{Destination, Format};
 use crate::retry::RetryPolicy;
 
 /// Headers that describe the message or the connection, or that gatepost gives a meaning.
@@ -74,7 +74,7 @@ pub(in crate::config) fn url(url: &str) -> Result<(), String> {
 }
 
 /// Checks that HTTP can carry that header and that it is not ours to set.
-fn header(name: &str, value: &str, has_token: bool) -> Result<(), String> {
+fn header(name: &str, value: &str, table: &DestinationTable) -> Result<(), String> {
     if !is_token(name) {
         return Err("a header's name is letters, digits and hyphens".to_owned());
     }
@@ -82,8 +82,16 @@ fn header(name: &str, value: &str, has_token: bool) -> Result<(), String> {
     if OURS.contains(&lower.as_str()) || lower.starts_with("x-gatepost-") {
         return Err("gatepost sets this header itself".to_owned());
     }
-    if lower == "authorization" && has_token {
-        return Err("token_file sets this header; leave one of them out".to_owned());
+    let setter = match lower.as_str() {
+        "authorization" => table.token_file.is_some().then_some("token_file"),
+        other if other.starts_with("ce-") => {
+            matches!(table.format, FormatWord::CloudEvents).then_some("format")
+        }
+        other if other.starts_with("webhook-") => table.sign.is_some().then_some("sign"),
+        _ => None,
+    };
+    if let Some(key) = setter {
+        return Err(format!("{key} sets this header; leave one of them out"));
     }
     let is_plain = |byte: u8| byte.is_ascii_graphic() || matches!(byte, b' ' | b'\t');
     if value.trim() != value || !value.bytes().all(is_plain) {
@@ -122,12 +130,12 @@ impl Check<'_> {
         span: std::ops::Range<usize>,
     ) -> Destination {
         let mut destination = Destination::new(name, String::new());
-        match table.url {
+        match &table.url {
             Some(written) => {
                 if let Err(why) = url(written.get_ref()) {
                     self.wrong(written.span(), format!("{whose} url: {why}"));
                 }
-                destination.url = written.into_inner();
+                destination.url.clone_from(written.get_ref());
             }
             None => self.wrong(
                 span,
@@ -144,22 +152,13 @@ impl Check<'_> {
             });
         let timeout = table.timeout.as_ref();
         destination.timeout = self.value(whose, "timeout", timeout, destination.timeout, positive);
-        let mut seen: Vec<String> = Vec::new();
-        for (name, value) in table.headers {
-            let key = name.get_ref();
-            let lower = key.to_ascii_lowercase();
-            let judged = if seen.contains(&lower) {
-                Err("it is there twice; case makes no difference".to_owned())
-            } else {
-                header(key, value.get_ref(), table.token_file.is_some())
-            };
-            if let Err(why) = judged {
-                self.wrong(name.span(), format!("{whose} headers: \"{key}\": {why}"));
-            }
-            seen.push(lower);
-            let header = (name.into_inner(), value.into_inner());
-            destination.headers.push(header);
-        }
+        destination.headers = self.headers(whose, &table);
+        destination.format = match table.format {
+            FormatWord::Raw => Format::Raw,
+            FormatWord::CloudEvents => Format::CloudEvents,
+        };
+        destination.sign = self.sign(whose, table.sign.as_ref());
+        destination.way = self.way(whose, &table);
         if let Some(written) = table.token_file {
             let token = self.path(written.get_ref());
             let judged = token.and_then(|path| (self.disk.token)(&path).map(|()| path));
@@ -173,6 +172,26 @@ impl Check<'_> {
         destination.proof = self.proof(whose, table.proof);
         destination.pace = self.pace(whose, &table.rate, table.window.as_ref());
         destination
+    }
+
+    fn headers(&mut self, whose: &str, table: &DestinationTable) -> Vec<(String, String)> {
+        let mut seen: Vec<String> = Vec::new();
+        let mut headers = Vec::new();
+        for (name, value) in &table.headers {
+            let key = name.get_ref();
+            let lower = key.to_ascii_lowercase();
+            let judged = if seen.contains(&lower) {
+                Err("it is there twice; case makes no difference".to_owned())
+            } else {
+                header(key, value.get_ref(), table)
+            };
+            if let Err(why) = judged {
+                self.wrong(name.span(), format!("{whose} headers: \"{key}\": {why}"));
+            }
+            seen.push(lower);
+            headers.push((key.clone(), value.get_ref().clone()));
+        }
+        headers
     }
 
     fn retry(&mut self, whose: &str, table: &RetryTable) -> RetryPolicy {

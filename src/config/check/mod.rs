@@ -9,6 +9,7 @@ mod destination;
 mod manner;
 mod profile;
 mod route;
+mod way;
 
 use std::io::{self, Read as _};
 use std::net::SocketAddr;

@@ -2,6 +2,7 @@
 
 mod auth;
 mod messages;
+mod way;
 
 use super::*;
 use crate::route::{Order, Status};
