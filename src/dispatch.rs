@@ -193,20 +193,25 @@ impl Dispatcher {
             verdict: line.overrides.classify(&attempt.outcome),
             is_last: line.is_last(&attempt) && line.suspects.is_proven(id.seq),
         };
+        let is_late = ended.began < line.health.since();
+        let can_be_followed = line.can_be_followed();
         let (ruling, change) = line.health.observe(&ended, now, reading, &mut self.rng);
         line.say(change, Some(&name));
         // A witness that fails too is no more to blame than the suspect.
         let is_witness = line.suspects.is_aside(id.lane);
+        let is_doubtful = line.is_last(&attempt) && !line.suspects.is_proven(id.seq);
         let ruling = match ruling {
-            Ruling::Charge if is_witness => Ruling::Spare,
+            Ruling::Charge if is_witness || (is_doubtful && !can_be_followed) => Ruling::Spare,
             ruling => ruling,
         };
         // A probe that nobody answered may have arrived, so nothing may overtake it.
         let is_answered_probe = ruling == Ruling::Spare
             && ended.verdict == Verdict::Retry
             && matches!(attempt.outcome, Outcome::Answered(_))
-            && !is_witness;
-        let decided = if is_answered_probe && line.is_probed_too_often(&attempt) {
+            && !is_witness
+            && !is_late
+            && can_be_followed;
+        let decided = if is_answered_probe && line.note_probe(&attempt) {
             line.suspect(id.lane, id.seq)
         } else {
             line.decide(&attempt, ruling, now, &mut self.rng)
@@ -404,9 +409,15 @@ impl Line {
         }
     }
 
-    /// Whether a probe with this event, which got an answer, was one too many for others to wait
-    /// behind it.
-    fn is_probed_too_often(&mut self, attempt: &Attempt) -> bool {
+    /// Whether another event can be tried at once after this one, as a suspect needs it: an hour
+    /// later it would arrive before it without having shown anything.
+    fn can_be_followed(&self) -> bool {
+        self.health.held_by_operator().is_none() && self.health.state() != State::Paused
+    }
+
+    /// Counts a probe with this event, which got an answer. Whether it was one too many for others
+    /// to wait behind it.
+    fn note_probe(&mut self, attempt: &Attempt) -> bool {
         let DeliveryId { lane, seq, .. } = attempt.delivery;
         let failures = self.suspects.probed(seq) + attempt.progress.attempts;
         lane.is_ordered() && self.policy.is_exhausted(failures)

@@ -23,7 +23,7 @@ use std::sync::Arc;
 use log::warn;
 
 use crate::clock::{Moment, Reading};
-use crate::commit::{Admission, DedupKey, Done, HELD, Quarantined};
+use crate::commit::{Admission, Done, HELD, Quarantined};
 use crate::devices::{Devices, Heard};
 use crate::event::{
     Address, DestinationNo, Digest, Event, Lane, Quarantine, Request, USUAL_PRIORITY,
@@ -36,6 +36,7 @@ use crate::store::footprint;
 mod allowance;
 mod answers;
 mod lost;
+mod recognised;
 
 pub use answers::{Promise, answer};
 pub use lost::Lost;
@@ -43,6 +44,7 @@ pub use lost::Lost;
 use allowance::{Allowance, Keep, Paid, Total};
 use answers::{Words, says, speak, turned_away};
 use lost::OnlyOnce;
+use recognised::recognised;
 
 /// Turns requests into events, by the routes of the configuration.
 #[derive(Debug)]
@@ -258,22 +260,13 @@ impl Intake {
             None => (request.body.len() as u64, Digest::of(&request.body)),
         };
         let body = request.body;
-        let (mut key, mut within, mut to) = (None, None, Vec::new());
-        let (method, target) = (&request.method, &request.target);
-        if let (Some(route), None) = (route, &quarantine) {
-            let sender = sender(device.as_deref(), request.peer.ip());
-            let of_content = || DedupKey::of_content(&route.name, &sender, method, target, &digest);
-            if let Some(id) = &event_id {
-                key = Some(DedupKey::new(&route.name, &sender, id));
-            } else if let (Some(window), false) = (route.same_content, body.is_empty()) {
-                (key, within) = (Some(of_content()), Some(window));
+        let to = match (route, &quarantine) {
+            (Some(route), None) => {
+                let sender = sender(device.as_deref(), request.peer.ip());
+                self.addresses(route, route.lane(&sender))
             }
-            to = self.addresses(route, route.lane(&sender));
-        } else {
-            let peer = request.peer.ip().to_string();
-            let kind = quarantine.as_ref().map_or("", Quarantine::kind);
-            key = Some(DedupKey::of_content(kind, &peer, method, target, &digest));
-        }
+            _ => Vec::new(),
+        };
         let event = Event {
             event_id,
             device,
@@ -294,6 +287,7 @@ impl Intake {
             to,
             priority: route.map_or(USUAL_PRIORITY, |route| route.priority),
         };
+        let (key, within) = recognised(&event, route);
         Admission {
             event,
             body,

@@ -44,12 +44,8 @@
 //! | | |
 //! |---|---|
 //! | words | [`clock`] [`rng`] [`event`] [`delivery`] [`audit`]: plain data |
-//! | rules | [`retry`] [`health`] [`lanes`] [`select`] [`schema`] [`profile`] [`devices`] |
-//! | | [`auth`] [`route`] [`config`]: decisions |
-//! | rules | [`retry`] [`health`] [`pace`] [`lanes`] [`select`] [`schema`] [`profile`] |
-//! | | [`proof`] [`devices`] [`route`] [`config`]: decisions |
-//! | rules | [`retry`] [`health`] [`lanes`] [`select`] [`schema`] [`sign`] [`profile`] |
-//! | | [`devices`] [`route`] [`config`]: decisions |
+//! | rules | [`retry`] [`health`] [`pace`] [`lanes`] [`select`] [`schema`] [`sign`] [`profile`] |
+//! | | [`proof`] [`devices`] [`auth`] [`route`] [`config`]: decisions |
 //! | edges | [`store`] [`http`] [`upstream`] [`logger`] `memory`: disk, network, the system |
 //! | flow | [`commit`] [`ingest`] [`dispatch`] [`deliver`]: the life of an event |
 //! | process | [`admin`] [`daemon`] [`demo`] [`cli`] |
@@ -71,6 +67,14 @@
 //! - Address, token and password are asked of whoever calls, for a heartbeat too; a signature is
 //!   asked of events only, since senders that sign do not sign a look by hand ([`auth`]). Tokens
 //!   and passwords are taken out of a request before it becomes a record: what is stored is shown.
+//! - An event that failed as often as an event may, and nobody knows whether it is to blame, lets
+//!   the next one of its lane be tried at once: see `dispatch/suspects.rs`. It is the one way in
+//!   which an event arrives before an earlier one of its lane, and then two probes may be on their
+//!   way together.
+//! - `when_full = "shed-lowest-priority"` is a fourth way for an event to end. Of the last that
+//!   were given up record and trail stay; of the others only the log and the counters tell.
+//! - A body that breaks the schema of its route counts for the breaker like any other dead letter:
+//!   a wrong schema file must not turn a whole backlog into dead letters either.
 //! - Events without a destination are pending for a destination number that nobody ever gets
 //!   ([`commit::HELD`]), and move on at the first start that has one for their route.
 

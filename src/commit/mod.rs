@@ -21,6 +21,7 @@ use std::time::Duration;
 use log::{Level, log, log_enabled};
 
 mod apply;
+mod known;
 mod linger;
 mod operate;
 mod plan;
@@ -400,51 +401,9 @@ impl Committer {
         self.stored_bytes += size;
         let seq = Seq(self.next_seq);
         self.next_seq += 1;
-        if let Some(key) = admission.key {
-            let strange = admission.event.quarantine.is_some();
-            let window = if strange {
-                &mut self.strange
-            } else {
-                &mut self.recent
-            };
-            window.insert(key, &admission.event.digest, seq);
-        }
+        self.remember(&admission, seq);
         plan.admissions.push((seq, admission));
         Ok(Done::Stored(seq))
-    }
-
-    /// What is known of an event that was just received.
-    fn find<T>(
-        &self,
-        key: DedupKey,
-        admission: &Admission,
-        plan: &Plan<T>,
-    ) -> Result<Known, store::Error> {
-        let event = &admission.event;
-        let strange = event.quarantine.is_some();
-        let window = if strange { &self.strange } else { &self.recent };
-        let known = window.find(key, &event.digest);
-        let (Known::Duplicate(seq), Some(within)) = (known, admission.within) else {
-            return Ok(known);
-        };
-        let age = |first: &Event| {
-            event
-                .received
-                .since(first.received, event.boot == first.boot)
-        };
-        let planned = plan.admissions.iter().find(|(planned, _)| *planned == seq);
-        let age = if let Some((_, first)) = planned {
-            age(&first.event)
-        } else {
-            match self.store.event(seq) {
-                // What cannot be read does not show that this is the same.
-                Err(store::Error::Corrupt { .. }) => None,
-                first => first?.as_ref().and_then(age),
-            }
-        };
-        // When in doubt they are two.
-        let is_same = age.is_some_and(|age| age <= within);
-        Ok(if is_same { known } else { Known::New })
     }
 
     /// Chooses what is given up for `wanted` bytes of an event of `priority`; whether there is

@@ -10,6 +10,12 @@ impl Dispatcher {
             return false;
         };
         let change = if held {
+            // Nobody will be tried who could show whose fault it was.
+            for lane in line.suspects.lanes() {
+                if !line.began.keys().any(|(tried, _)| *tried == lane) {
+                    line.take_back(lane);
+                }
+            }
             line.health.hold(now)
         } else {
             line.health.release(now)

@@ -14,7 +14,9 @@
 //! charged: nobody loses an attempt, but behind one of them may be the event that arrives.
 //!
 //! This is the one way in which an event can arrive before an earlier one of its lane: the earlier
-//! one has failed as often as an event may, and an outage ends in the moment between the two.
+//! one has failed as often as an event may, and an outage ends in the moment between the two. So
+//! nobody stands aside where the next one can't be tried at once: while an operator holds the
+//! destination, or while it is paused.
 
 use std::collections::HashMap;
 
@@ -81,6 +83,11 @@ impl Suspects {
     /// Whether somebody stands aside in this lane.
     pub(super) fn is_aside(&self, lane: Lane) -> bool {
         self.aside.contains_key(&lane)
+    }
+
+    /// The lanes in which somebody stands aside.
+    pub(super) fn lanes(&self) -> Vec<Lane> {
+        self.aside.keys().copied().collect()
     }
 
     /// Who stood aside is the head of its lane again.

@@ -489,3 +489,88 @@ fn a_discarded_delivery_is_not_tried() {
     world.run(HOUR, |_| answered(200));
     assert_eq!(world.arrived, [1, 2]);
 }
+
+/// Fails the first event of the only lane as often as an event may, but for once.
+fn all_but_once(world: &mut World, outcome: impl Fn() -> Outcome) -> Job {
+    let most = usize::try_from(destination().retry.max_attempts).expect("a small number");
+    let mut failed = 0;
+    loop {
+        let Some(job) = world.claim() else {
+            let due = world.dispatcher.wake_at().expect("something is due");
+            world.clock.advance(due.since(world.clock.moment()));
+            continue;
+        };
+        assert_eq!(job.delivery.seq, Seq(0), "nobody overtakes it");
+        failed += 1;
+        if failed == most {
+            return job;
+        }
+        world.conclude(job, outcome());
+    }
+}
+
+#[test]
+fn nobody_overtakes_an_event_whose_destination_was_held_while_it_was_tried() {
+    let mut world = World::new();
+    world.receive(3, Lane(1));
+    let last = all_but_once(&mut world, || answered(500));
+    assert!(world.dispatcher.hold("cloud", true));
+    world.conclude(last, answered(500));
+    world.run(HOUR, |_| answered(200));
+    assert_eq!(world.arrived, [0_u64; 0]);
+    assert!(world.dispatcher.hold("cloud", false));
+    world.run(HOUR, |_| answered(200));
+    assert_eq!(world.arrived, [0, 1, 2]);
+}
+
+#[test]
+fn a_suspect_waits_in_its_old_place_when_an_operator_holds_its_destination() {
+    let mut world = World::new();
+    world.receive(3, Lane(1));
+    let last = all_but_once(&mut world, || answered(500));
+    world.conclude(last, answered(500));
+    assert!(world.dispatcher.hold("cloud", true));
+    assert!(world.dispatcher.hold("cloud", false));
+    world.run(HOUR, |_| answered(200));
+    assert_eq!(world.arrived, [0, 1, 2]);
+}
+
+#[test]
+fn nobody_overtakes_an_event_whose_probes_nobody_answered() {
+    let mut world = World::new();
+    for device in 0..4 {
+        world.receive(2, Lane(device));
+    }
+    world.run(24 * HOUR, |_| Outcome::TimedOut);
+    // It may have arrived.
+    let heads = world.tried.iter().filter(|(seq, _)| seq % 2 == 0).count();
+    assert_eq!(heads, world.tried.len());
+    assert!(100 < heads, "{heads}");
+    assert_eq!(world.backlog(), (8, 0));
+}
+
+#[test]
+fn the_witness_of_a_suspect_is_tried_before_other_lanes() {
+    let mut world = World::new();
+    world.receive(2, Lane(1));
+    let last = all_but_once(&mut world, || answered(500));
+    // Ready before the witness is.
+    world.receive(3, Lane(2));
+    world.conclude(last, answered(500));
+    let next = world.claim().expect("at once");
+    assert_eq!(next.delivery.seq, Seq(1));
+}
+
+#[test]
+fn an_event_that_was_given_up_while_it_was_tried_does_not_die_of_it() {
+    let mut world = World::new();
+    world.receive(1, Lane(1));
+    let job = world.claim().expect("it is due");
+    let id = job.delivery;
+    world
+        .dispatcher
+        .heed(Notice::Discarded(id))
+        .expect("the store works");
+    let damage = Outcome::Damaged("its record is missing".to_owned());
+    assert_eq!(world.end(job, damage), None);
+}

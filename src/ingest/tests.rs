@@ -6,7 +6,7 @@ mod samples;
 use std::time::Duration;
 
 use super::*;
-use crate::commit::Done;
+use crate::commit::{DedupKey, Done};
 use crate::event::{Oversize, Seq};
 use crate::route::Pattern;
 use crate::select::Selector;

@@ -188,22 +188,31 @@ impl<'a> Check<'a> {
             Some(StatusWord::Verdict) => Status::Verdict,
         };
         route.same_content = self.same_content(whose, &route, table);
+        route.expect_every = self.expect_every(whose, route.expect_every, table);
+        route.schema = self.schema(whose, table.schema.as_ref(), route.schema);
+        route.auth = self.auth(whose, route.auth, table);
+        self.answers(whose, route, table)
+    }
+
+    fn expect_every(
+        &mut self,
+        whose: &str,
+        default: Option<Duration>,
+        table: &RouteTable,
+    ) -> Option<Duration> {
         let written = table.expect_every.as_ref();
-        route.expect_every = self.value(
+        self.value(
             whose,
             "expect_every",
             written,
-            route.expect_every,
+            default,
             |figure| match figure.duration()? {
                 every if every < LEAST_EXPECTED => Err(format!(
                     "{figure} is less than 10 s, which no sender keeps up with for long"
                 )),
                 every => Ok(Some(every)),
             },
-        );
-        route.schema = self.schema(whose, table.schema.as_ref(), route.schema);
-        route.auth = self.auth(whose, route.auth, table);
-        self.answers(whose, route, table)
+        )
     }
 
     fn same_content(&mut self, whose: &str, route: &Route, table: &RouteTable) -> Option<Duration> {
