@@ -92,7 +92,7 @@ fn print_text(salvaged: &Salvaged, into: &Path, out: &mut dyn Write) -> Result<(
         writeln!(
             out,
             "parts were found page by page: some events that were done may be delivered once more, \
-             under the same idempotency key"
+             under the same idempotency key; see gatepost status which destinations are held"
         )?;
     }
     if !salvaged.same_gateway {

@@ -141,15 +141,22 @@ impl Rescue {
         }
         let trail = (Bound::Included((seq, 0)), Bound::Included((seq, u64::MAX)));
         kept.trail = several(&self.audit, trail, seq, salvaged);
-        if self.is_sifted() {
-            self.drop_what_has_ended(&mut kept);
-        }
+        self.drop_what_has_ended(&mut kept);
         self.take_body(&mut kept, salvaged);
         Some(kept)
     }
 
-    /// Rows that were found page by page may have been removed since. The trail says so.
+    /// Rows that were found page by page may have been removed since. The trail says so; but what
+    /// waits is never lost by it, since the trail may be an older copy itself.
     fn drop_what_has_ended(&self, kept: &mut Kept) {
+        let [pending, dead, quarantine] = [
+            self.pending.is_sifted(),
+            self.dead.is_sifted(),
+            self.quarantine.is_sifted(),
+        ];
+        if !(pending || dead || quarantine) {
+            return;
+        }
         let entries = kept.trail.iter();
         let trail: Vec<Entry> = entries
             .filter_map(|(_, entry)| serde_json::from_slice(entry).ok())
@@ -158,13 +165,31 @@ impl Rescue {
             let name = self.names.get(&DestinationNo(number))?;
             Stage::last_of(name, &trail)
         };
-        kept.pending
-            .retain(|(key, _)| !matches!(last(key.0), Some(Stage::Dead | Stage::Over)));
-        kept.dead
-            .retain(|(key, _)| !matches!(last(key.0), Some(Stage::Waits | Stage::Over)));
+        let waits = |number: u16| kept.pending.iter().any(|(key, _)| key.0 == number);
+        let is_waiting: BTreeSet<u16> = kept
+            .dead
+            .iter()
+            .map(|(key, _)| key.0)
+            .filter(|number| waits(*number))
+            .collect();
+        if dead {
+            kept.dead.retain(|(key, _)| match last(key.0) {
+                Some(Stage::Waits) => !is_waiting.contains(&key.0),
+                Some(Stage::Over) => false,
+                Some(Stage::Dead) | None => true,
+            });
+        }
+        if pending {
+            let is_dead = |number: u16| kept.dead.iter().any(|(key, _)| key.0 == number);
+            kept.pending.retain(|(key, _)| match last(key.0) {
+                Some(Stage::Dead) => !is_dead(key.0),
+                Some(Stage::Over) => false,
+                Some(Stage::Waits) | None => true,
+            });
+        }
         let is_discarded =
             |entry: &Entry| matches!(entry.action, Action::Discarded { destination: None });
-        kept.quarantined &= !trail.iter().any(is_discarded);
+        kept.quarantined &= !(quarantine && trail.iter().any(is_discarded));
     }
 
     /// A body is only of use if all of it proves whole.

@@ -170,8 +170,8 @@ pub fn salvage(
     name_the_nameless(&store, &rescue.destinations, &mut salvaged)?;
     if end.is_none() {
         store.write(Sync::Usual, |tables| {
-            tables.counters.next_seq += GAP;
-            tables.counters.next_entry += GAP;
+            tables.counters.next_seq = tables.counters.next_seq.saturating_add(GAP);
+            tables.counters.next_entry = tables.counters.next_entry.saturating_add(GAP);
             Ok(())
         })?;
     }

@@ -2,10 +2,13 @@
 //!
 //! A tree is lost below a damaged page, and all of them without the file's header. But each record
 //! proves itself: its checksum covers its key. So every page of the file is looked at that may be
-//! a leaf, and what proves whole on it is taken.
+//! a leaf, and what proves whole on it is taken. But for the pages that a body takes which proves
+//! whole: what a device sent is no record, whatever it looks like.
 //!
 //! # Limits
 //!
+//! - A checksum is no signature. Where the leaf of a body is damaged its pages are looked at, and a
+//!   sender that has put pages of ours into it can bring records of its making into the new store.
 //! - Pages that redb has given free and not used again hold rows that were removed since. What is
 //!   found here may have been settled: the audit trail says so, as far as it is found too. See
 //!   [`super::rescue`].
@@ -21,9 +24,12 @@ use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
+use redb::Value as _;
+
 use super::schema::unseal;
 use super::source::RowKey;
 use super::{Counters, Error};
+use crate::delivery::DeadLetter;
 
 /// redb's page. Leaves begin at multiples of it, also those that are longer.
 const PAGE_BYTES: usize = 4096;
@@ -76,14 +82,13 @@ impl<K: RowKey> Sifted<K> {
         Ok(sifted)
     }
 
-    /// Of several copies of a row one is as good as the other, but for how far a delivery has
-    /// come: it never goes back.
+    /// Of several copies of a row one is as good as the other, but for what changes: see [`age`].
     fn take(&mut self, key: K, place: Place, content: &[u8]) {
-        let older = attempts(content).and_then(|_| self.get(key));
+        let older = age(self.table, content).and_then(|_| self.get(key));
         match self.places.entry(key) {
             Entry::Vacant(empty) => _ = empty.insert(place),
             Entry::Occupied(mut taken) => {
-                if older.is_some_and(|older| attempts(&older) < attempts(content)) {
+                if older.is_some_and(|older| age(self.table, &older) < age(self.table, content)) {
                     taken.insert(place);
                 }
             }
@@ -109,8 +114,8 @@ impl<K: RowKey> Sifted<K> {
     }
 }
 
-/// The single values found in the file at `path`. Of the counters the last are taken, of others
-/// the first that is found.
+/// The single values found in the file at `path`. Of the counters and the boots the last are taken,
+/// of others the first that is found; some may have been removed since.
 pub(super) fn metas(path: &Path) -> Result<BTreeMap<String, Vec<u8>>, Error> {
     let mut metas: BTreeMap<String, Vec<u8>> = BTreeMap::new();
     let mut pages = Pages::of(path)?;
@@ -123,7 +128,7 @@ pub(super) fn metas(path: &Path) -> Result<BTreeMap<String, Vec<u8>>, Error> {
                 continue;
             };
             let known = metas.get(name).map(|known| counted(known));
-            if known.is_none_or(|known| known < counted(content)) {
+            if known.is_none_or(|known| known < counted(content)) && is_plausible(content) {
                 metas.insert(name.to_owned(), content.to_vec());
             }
         }
@@ -131,16 +136,39 @@ pub(super) fn metas(path: &Path) -> Result<BTreeMap<String, Vec<u8>>, Error> {
     Ok(metas)
 }
 
-/// How far the counters had come; of other values nothing can be said.
+/// How far the counters had come, or the starts of the machine; of other values nothing can be
+/// said.
 fn counted(content: &[u8]) -> Option<(u64, u64)> {
-    let counters: Counters = serde_json::from_slice(content).ok()?;
-    Some((counters.next_seq, counters.next_entry))
+    if let Ok(counters) = serde_json::from_slice::<Counters>(content) {
+        return Some((counters.next_seq, counters.next_entry));
+    }
+    let (_, boot): (Option<String>, u64) = serde_json::from_slice(content).ok()?;
+    Some((boot, 0))
 }
 
-/// The attempts of a pending delivery's row; of others nothing can be said.
-fn attempts(content: &[u8]) -> Option<u32> {
-    let attempts: [u8; 4] = content.get(..4)?.try_into().ok()?;
-    (content.len() == super::read::PROGRESS_BYTES).then_some(u32::from_le_bytes(attempts))
+/// More than any gateway ever counts: ten thousand events a second for eight centuries.
+const IMPLAUSIBLE: u64 = 1 << 48;
+
+/// Whether counters can be what they say. Others would leave no numbers for what comes.
+fn is_plausible(content: &[u8]) -> bool {
+    let is_high = |(seq, entry)| IMPLAUSIBLE <= seq || IMPLAUSIBLE <= entry;
+    !counted(content).is_some_and(is_high)
+}
+
+/// What is higher in a newer copy of a row: the attempts of a delivery, which a replay begins anew,
+/// and the time of a dead letter. Of others nothing can be said.
+fn age(table: &str, content: &[u8]) -> Option<(bool, i64)> {
+    match (table, content) {
+        ("pending", [a, b, c, d, replayed]) => {
+            let attempts = u32::from_le_bytes([*a, *b, *c, *d]);
+            Some((*replayed == 1, i64::from(attempts)))
+        }
+        ("dead", _) => {
+            let letter: DeadLetter = serde_json::from_slice(content).ok()?;
+            Some((false, letter.at.as_ms()))
+        }
+        _ => None,
+    }
 }
 
 /// Whether content whose key has the width of that table's is of it: three tables have the same.
@@ -247,6 +275,13 @@ impl<'p> Pages<'p> {
             if count == 0 {
                 continue;
             }
+            if let Some(end) = self.bodies_end(at, count)? {
+                let pages = end.div_ceil(PAGE_BYTES) as u64;
+                self.next = at + pages * PAGE_BYTES as u64;
+                if width != <(u64, u32)>::fixed_width() {
+                    continue;
+                }
+            }
             let ends = if width.is_none() { 2 * count } else { count };
             // The ends of many rows may take more than a page.
             if PAGE_BYTES < HEAD_BYTES + ends * END_BYTES {
@@ -261,6 +296,23 @@ impl<'p> Pages<'p> {
             return Ok(Some((at, &self.page)));
         }
         Ok(None)
+    }
+
+    /// If the page at `at` is a leaf of bodies: where the last part on it ends that proves whole.
+    fn bodies_end(&mut self, at: u64, count: usize) -> Result<Option<usize>, Error> {
+        let width = <(u64, u32)>::fixed_width();
+        self.read(at, HEAD_BYTES + count * END_BYTES)?;
+        if let Some(end) = end(&self.page, count - 1)
+            && (PAGE_BYTES..=LONGEST_LEAF).contains(&end)
+        {
+            self.read(at, end)?;
+        }
+        let is_part = |row: &Row| {
+            let key = <(u64, u32)>::from_bytes(&self.page[row.key.0..row.key.1]);
+            unseal("bodies", &key, &self.page[row.value.0..row.value.1]).is_ok()
+        };
+        let parts = rows(&self.page, width).filter(is_part);
+        Ok(parts.map(|row| row.value.1).max())
     }
 
     /// Reads a page, or more of it if so many bytes are wanted; less at the end of the file.

@@ -1,5 +1,7 @@
 //! Salvage and check, on stores that were damaged in every way a disk can think of.
 
+mod sift;
+
 use super::*;
 use crate::audit::{Action, Entry, Then};
 use crate::clock::{Reading, Timestamp};
