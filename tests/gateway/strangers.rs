@@ -6,7 +6,7 @@ use crate::common::upstream::Upstream;
 
 const BODY: &[u8] = br#"{"deviceId":"cam-7","eventId":"e-1","paid":100}"#;
 
-/// Of `test-secret`, over [`BODY`]; checked with openssl.
+/// Of `test-secret`, over [`BODY`]; checked with the hmac of Python.
 const SIGNATURE: &str = "f90030c918da9641a4e86f108e11ea4d0844863cc2550f61ff3be91caec6585a";
 
 fn send(device: &mut Device, target: &str, signature: &str, body: &[u8]) -> (u16, String) {

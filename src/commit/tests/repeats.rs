@@ -19,6 +19,15 @@ fn nameless(body: &[u8], sender: &str, target: &[u8], received: Reading, boot: u
     admission
 }
 
+/// A request that can't be delivered.
+fn strange(body: &[u8]) -> Work<u32> {
+    let mut strange = nameless(body, "a", b"/", Reading::default(), 1);
+    strange.event.quarantine = Some(Quarantine::NoRoute);
+    strange.event.to.clear();
+    strange.within = None;
+    Work::Admit(Box::new(strange), 1)
+}
+
 fn reading(seconds: u64, certain: bool, uptime: u64) -> Reading {
     let wall = Timestamp::from_ms(i64::try_from(seconds * 1_000).expect("a small number"));
     Reading {
@@ -145,13 +154,7 @@ fn after_a_restart_the_window_goes_on_as_far_as_the_time_is_known() {
 #[test]
 fn a_storm_of_what_can_not_be_delivered_costs_one_event_and_a_commit_a_minute() {
     let mut bench = Bench::new();
-    let strange = || {
-        let mut strange = nameless(b"1", "a", b"/", Reading::default(), 1);
-        strange.event.quarantine = Some(Quarantine::NoRoute);
-        strange.event.to.clear();
-        strange.within = None;
-        Work::Admit(Box::new(strange), 1)
-    };
+    let strange = || strange(b"1");
     bench.step(vec![strange()]);
     let mut commits = 0;
     for _ in 0..1_200 {
@@ -174,13 +177,7 @@ fn a_storm_of_what_can_not_be_delivered_costs_one_event_and_a_commit_a_minute() 
 fn strangers_make_no_known_event_be_forgotten() {
     let mut bench = Bench::new();
     bench.step(vec![admit("e-1", b"x", 1)]);
-    let strange = |number: usize| {
-        let body = number.to_string();
-        let mut strange = nameless(body.as_bytes(), "a", b"/", Reading::default(), 1);
-        strange.event.quarantine = Some(Quarantine::NoRoute);
-        strange.event.to.clear();
-        Work::Admit(Box::new(strange), 1)
-    };
+    let strange = |number: usize| strange(number.to_string().as_bytes());
     bench.step((0..2 * STRANGE_WINDOW).map(strange).collect());
     let step = bench.step(vec![admit("e-1", b"x", 1), strange(0)]);
     let done: Vec<Done> = step.answers.into_iter().map(|(_, done)| done).collect();

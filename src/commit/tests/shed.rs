@@ -23,6 +23,17 @@ fn full(is_shedding: bool) -> Bench {
     bench
 }
 
+fn letter(reason: DeadReason) -> DeadLetter {
+    DeadLetter {
+        reason,
+        at: Timestamp::default(),
+        lane: lane(),
+        attempts: 1,
+        outcome: "HTTP 422".to_owned(),
+        answer: String::new(),
+    }
+}
+
 impl Bench {
     fn send(&mut self, event_id: &str, priority: u8, length: usize) -> Done {
         let mut admission = admission(event_id, &vec![b'x'; length]);
@@ -121,14 +132,7 @@ fn nothing_is_given_up_for_what_still_has_no_room() {
 #[test]
 fn a_dead_letter_and_what_is_being_settled_stay() {
     let mut bench = full(true);
-    let letter = Change::Dead(DeadLetter {
-        reason: DeadReason::Rejected,
-        at: Timestamp::default(),
-        lane: lane(),
-        attempts: 1,
-        outcome: "HTTP 422".to_owned(),
-        answer: String::new(),
-    });
+    let letter = Change::Dead(letter(DeadReason::Rejected));
     bench.step(vec![settlement(Seq(1), letter.clone())]);
     // Not on disk yet, and in the step of the new event.
     let mut new = admission("new", &[b'x'; 1_000]);
@@ -280,14 +284,7 @@ fn what_has_ended_goes_before_anything_that_waits() {
 fn what_waits_again_is_found_again() {
     let mut bench = full(true);
     let seqs = bench.waiting();
-    let letter = DeadLetter {
-        reason: DeadReason::Rejected,
-        at: Timestamp::default(),
-        lane: lane(),
-        attempts: 1,
-        outcome: "HTTP 422".to_owned(),
-        answer: String::new(),
-    };
+    let letter = letter(DeadReason::Rejected);
     for seq in &seqs {
         let dead = Change::Dead(letter.clone());
         bench.step(vec![settlement(Seq(*seq), dead)]);
@@ -345,14 +342,7 @@ fn an_event_that_was_given_up_while_it_was_tried_is_no_damaged_one() {
     assert!(matches!(bench.insist("new", 3, 1_000), Done::Stored(_)));
     assert_eq!(bench.trail(Seq(1)), []);
     let before = bench.store.counters().expect("readable").totals;
-    let letter = DeadLetter {
-        reason: DeadReason::Damaged,
-        at: Timestamp::default(),
-        lane: lane(),
-        attempts: 0,
-        outcome: "its record is missing".to_owned(),
-        answer: String::new(),
-    };
+    let letter = letter(DeadReason::Damaged);
     bench.step(vec![settlement(Seq(1), Change::Dead(letter))]);
     bench.committer.finish().expect("the store works");
     assert_eq!(bench.store.counters().expect("readable").totals, before);
