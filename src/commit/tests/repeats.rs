@@ -184,3 +184,24 @@ fn strangers_make_no_known_event_be_forgotten() {
     assert_eq!(done[0], Done::Duplicate(Seq(0)));
     assert!(matches!(done[1], Done::Stored(_)), "{done:?}");
 }
+
+#[test]
+fn a_counter_that_starts_again_loses_nothing() {
+    let mut bench = Bench::new();
+    let mut seq = 0;
+    for run in ["before", "after a reset", "after another"] {
+        for number in 1..=3 {
+            let body = format!("{run} {number}");
+            let step = bench.step(vec![admit(&number.to_string(), body.as_bytes(), 1)]);
+            assert_eq!(step.answers[0].1, Done::Stored(Seq(seq)), "{body}");
+            let event = bench.store.event(Seq(seq)).expect("readable");
+            let first = event.expect("there").revision_of;
+            assert_eq!(first.is_some(), run != "before", "{body}");
+            // What comes twice within a run is one event all the same.
+            let step = bench.step(vec![admit(&number.to_string(), body.as_bytes(), 1)]);
+            assert_eq!(step.answers[0].1, Done::Duplicate(Seq(seq)), "{body}");
+            seq += 1;
+        }
+    }
+    assert_eq!(bench.backlog(), (9, 0), "all are delivered");
+}
