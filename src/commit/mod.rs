@@ -15,6 +15,7 @@
 //!
 //! The thread of the real process and a simulation call the same [`Committer::step`].
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -210,6 +211,8 @@ pub struct Committer {
     recent: Recent,
     /// The same of what went to quarantine.
     strange: Recent,
+    /// When those came that are duplicates for some time only, and in which boot.
+    times: BTreeMap<Seq, (Reading, u64)>,
     repeats: Repeats,
     pruner: Pruner,
     gate: Gate,
@@ -248,6 +251,7 @@ impl Committer {
             max_bytes,
             recent,
             strange: Recent::new(STRANGE_WINDOW),
+            times: BTreeMap::new(),
             repeats: Repeats::default(),
             gate: Gate::default(),
             shedder: None,
@@ -370,7 +374,7 @@ impl Committer {
         plan: &mut Plan<T>,
     ) -> Result<Done, store::Error> {
         if let Some(key) = admission.key {
-            match self.find(key, &admission, plan)? {
+            match self.find(key, &admission)? {
                 Known::New => {}
                 Known::Revision(seq) => admission.event.revision_of = Some(seq),
                 Known::Duplicate(seq) => {

@@ -205,3 +205,21 @@ fn a_counter_that_starts_again_loses_nothing() {
     }
     assert_eq!(bench.backlog(), (9, 0), "all are delivered");
 }
+
+#[test]
+fn what_comes_again_is_known_though_its_record_is_gone() {
+    let mut bench = bench_with(20_000);
+    let send = |bench: &mut Bench, body: &[u8]| {
+        bench.arrive(nameless(body, "a", b"/", reading(0, false, 0), 1))
+    };
+    // Nearly full, so that what is delivered goes at once.
+    assert_eq!(send(&mut bench, &[b'x'; 15_200]), Done::Stored(Seq(0)));
+    assert_eq!(send(&mut bench, b"1"), Done::Stored(Seq(1)));
+    bench.step(vec![settlement(Seq(1), Change::Delivered)]);
+    for _ in 0..5 {
+        bench.clock.advance(RIDE);
+        bench.step(Vec::new());
+    }
+    assert_eq!(bench.store.event(Seq(1)).expect("readable"), None);
+    assert_eq!(send(&mut bench, b"1"), Done::Duplicate(Seq(1)));
+}

@@ -88,7 +88,8 @@ fn the_example_of_adyen_is_right() {
     assert_right(&signature(Scheme::Adyen, &[key]), &request(&[], body), 0);
 }
 
-/// LINE publishes no example: this one was made with the hmac of Python, as its documentation has it.
+/// LINE publishes no example: this one was made with the hmac of Python, as its documentation has
+/// it.
 #[test]
 fn what_is_made_as_line_says_is_right() {
     let sent = "QGN9Dv86gtKuERuxcm0jCWu+kjGssgmlztObr5UvL4o=";
