@@ -31,6 +31,9 @@ mod connection;
 mod connections;
 mod forgiving;
 mod framing;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzz;
 mod head;
 mod reader;
 mod reply;

@@ -52,7 +52,10 @@ enum Coding {
     Chunked(Chunked),
     UntilClose,
     /// Until it is known whether what has come is a body or the next request.
-    Unannounced,
+    Unannounced {
+        /// How many ends of lines it begins with, as far as that was looked at.
+        blank: usize,
+    },
 }
 
 /// How far the current request is.
@@ -83,7 +86,7 @@ pub(super) enum Silence {
 }
 
 /// A request with what its answer must know.
-#[derive(Debug)]
+#[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct Complete {
     pub(super) request: Request,
     /// It is a HEAD: the answer has no body.
@@ -191,8 +194,8 @@ impl Reader {
                 silence: match &incoming.coding {
                     Coding::Chunked(chunked) if chunked.is_whole() => Silence::Complete,
                     Coding::UntilClose if incoming.body.seen() == 0 => Silence::Complete,
-                    Coding::Unannounced if incoming.is_blank() => Silence::Complete,
-                    Coding::UntilClose | Coding::Unannounced => Silence::Doubtful,
+                    Coding::Unannounced { .. } if incoming.is_blank() => Silence::Complete,
+                    Coding::UntilClose | Coding::Unannounced { .. } => Silence::Doubtful,
                     Coding::Bytes(_) | Coding::Chunked(_) => Silence::Lost,
                 },
             },
@@ -235,7 +238,7 @@ impl Reader {
             Length::Bytes(bytes) => (Coding::Bytes(bytes), Some(bytes)),
             Length::Chunked => (Coding::Chunked(Chunked::new()), None),
             Length::UntilClose => (Coding::UntilClose, None),
-            Length::Unannounced => (Coding::Unannounced, None),
+            Length::Unannounced => (Coding::Unannounced { blank: 0 }, None),
         };
         let mut incoming = Incoming {
             cost: head.cost(),
@@ -305,7 +308,9 @@ impl Incoming {
                 Coding::Bytes(left) => rest.len().min(usize::try_from(*left).unwrap_or(usize::MAX)),
                 Coding::UntilClose => rest.len(),
                 // Not beyond the line that decides.
-                Coding::Unannounced => position(rest, b'\n').map_or(rest.len(), |end| end + 1),
+                Coding::Unannounced { .. } => {
+                    position(rest, b'\n').map_or(rest.len(), |end| end + 1)
+                }
                 Coding::Chunked(chunked) => {
                     let Ok((framing, part)) = chunked.next(rest) else {
                         return (used, Err(Step::Refuse));
@@ -332,7 +337,7 @@ impl Incoming {
                 _ if whole => return (used, Ok(Whole::Yes)),
                 _ if taken < data => return (used, Ok(Whole::No(Step::Room))),
                 Coding::Chunked(_) => {}
-                Coding::Unannounced | Coding::UntilClose if used < input.len() => {}
+                Coding::Unannounced { .. } | Coding::UntilClose if used < input.len() => {}
                 _ => return (used, Ok(Whole::No(Step::More))),
             }
         }
@@ -347,7 +352,7 @@ impl Incoming {
             }
             Coding::Chunked(chunked) => chunked.took(taken),
             Coding::UntilClose => {}
-            Coding::Unannounced => return self.decide(limits).map_or(Ok(false), Err),
+            Coding::Unannounced { .. } => return self.decide(limits).map_or(Ok(false), Err),
         }
         Ok(false)
     }
@@ -356,8 +361,15 @@ impl Incoming {
     /// one case it is read on as such, in the other this is how that begins.
     fn decide(&mut self, limits: &Limits) -> Option<Partial> {
         let seen = usize::try_from(self.body.seen()).unwrap_or(usize::MAX);
-        let is_whole = self.body.kept().len() == seen && seen < limits.head_bytes;
-        match begins_a_request(self.body.kept()) {
+        let kept = self.body.kept();
+        let is_whole = kept.len() == seen && seen < limits.head_bytes;
+        let Coding::Unannounced { blank } = &mut self.coding else {
+            return None;
+        };
+        // Each end of a line comes by itself: to look at all of them again would take its time.
+        let more = kept[*blank..].iter().take_while(|byte| is_line_end(**byte));
+        *blank += more.count();
+        match begins_a_request(&kept[*blank..]) {
             Some(true) if is_whole => Some(Partial::of(self.body.forget())),
             None if is_whole => None,
             _ => {
@@ -369,11 +381,11 @@ impl Incoming {
 
     /// Whether nothing has come but the ends of lines, which are no body that anybody would mean.
     fn is_blank(&self) -> bool {
-        self.body.kept().iter().all(|byte| is_line_end(*byte))
+        matches!(self.coding, Coding::Unannounced { blank } if blank == self.body.kept().len())
     }
 
     fn complete(mut self, peer: SocketAddr) -> Step {
-        if matches!(self.coding, Coding::Unannounced) && self.is_blank() {
+        if self.is_blank() {
             self.body.forget();
         }
         let Self { head, body, .. } = self;

@@ -51,9 +51,10 @@ pub(super) fn check_options(options: &BTreeMap<String, String>) -> Result<(), St
     Ok(())
 }
 
-/// A number as it was sent, anything else as a text.
+/// A number as it was sent, anything else as a text: digits after a zero are no number in JSON.
 fn as_json(number: &str) -> String {
-    let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+    let digits = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+    let is_number = digits && (number == "0" || !number.starts_with('0'));
     if is_number {
         return number.to_owned();
     }
@@ -124,6 +125,11 @@ mod tests {
             (
                 r#"{"Seq":"a\"1"}"#.to_owned(),
                 r#"{"RecordID":"a\"1"}"#.to_owned(),
+            ),
+            (r#"{"Seq":0}"#.to_owned(), r#"{"RecordID":0}"#.to_owned()),
+            (
+                r#"{"Seq":"007"}"#.to_owned(),
+                r#"{"RecordID":"007"}"#.to_owned(),
             ),
             (r#"{"Seq":"#.to_owned(), "{}".to_owned()),
             (String::new(), "{}".to_owned()),

@@ -9,17 +9,21 @@
 //!   wrong event.
 //! - It descends at most [`DEEPEST`] levels.
 //!
-//! Forgiven: a byte order mark before the value, and text that is not UTF-8 in names and values
-//! nobody asked for (a person's name in GBK does not hide the event's id).
+//! Forgiven: a byte order mark before the value, and text that is not UTF-8 in names and values: a
+//! person's name in GBK does not hide the event's id, and what is asked for and no text is an id in
+//! hexadecimal digits. A body with such a value where a pointer leads is read twice, from a copy.
 
 use std::borrow::Cow;
 use std::fmt;
+use std::ops::Range;
 
 use serde::Deserialize as _;
 use serde::de::{
     DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor,
 };
 use serde_json::value::RawValue;
+
+use super::text;
 
 /// The most pointers of one walk: the bits of [`Active`].
 pub(super) const MOST: usize = 32;
@@ -127,7 +131,8 @@ pub(super) struct Wanted<'p> {
 #[derive(Default)]
 pub(super) struct Document<'p, 'b> {
     pointers: [Option<&'p Pointer>; MOST],
-    values: [Option<&'b RawValue>; MOST],
+    /// As they stand in the body.
+    values: [Option<&'b [u8]>; MOST],
 }
 
 impl<'p> Wanted<'p> {
@@ -141,43 +146,57 @@ impl<'p> Wanted<'p> {
 
     /// Walks through `body`, unless there is nothing to look for.
     pub(super) fn find_in<'b>(self, body: &'b [u8]) -> Result<Document<'p, 'b>, Error> {
-        let mut document = Document {
-            pointers: self.pointers,
-            ..Document::default()
-        };
+        let pointers = self.pointers;
         if self.count == 0 {
-            return Ok(document);
+            return Ok(Document::default());
         }
         let body = bare(body);
         if body.trim_ascii().is_empty() {
             return Err(Error::Empty);
         }
         check_depth(body)?;
-        let all = Active(u32::MAX >> (MOST - self.count));
-        let mut deserializer = serde_json::Deserializer::from_slice(body);
-        let walk = Walk {
-            document: &mut document,
-            active: all,
-            depth: 0,
+        let raw = match self.walk(body, Care::Usual) {
+            Ok(values) => values.map(|value| Some(value?.get().as_bytes())),
+            Err(why) => {
+                let legible = legible(body).ok_or(Error::NotJson(why))?;
+                let values = self.walk(&legible, Care::Great).map_err(Error::NotJson)?;
+                values.map(|value| Some(&body[place_of(value?.get(), &legible)]))
+            }
         };
-        let outcome = walk
-            .deserialize(&mut deserializer)
-            .and_then(|()| deserializer.end());
-        outcome.map(|()| document).map_err(Error::NotJson)
+        Ok(Document {
+            pointers,
+            values: raw,
+        })
+    }
+
+    fn walk<'b>(&self, body: &'b [u8], care: Care) -> Result<Found<'b>, serde_json::Error> {
+        let mut found = Found::default();
+        let walk = Walk {
+            pointers: &self.pointers,
+            found: &mut found,
+            active: Active(u32::MAX >> (MOST - self.count)),
+            depth: 0,
+            care,
+        };
+        let mut deserializer = serde_json::Deserializer::from_slice(body);
+        walk.deserialize(&mut deserializer)?;
+        deserializer.end()?;
+        Ok(found)
     }
 }
 
 impl<'b> Document<'_, 'b> {
     /// What `pointer` points at, as text: a string's content, a number with all its digits, or
-    /// `true` and `false`. Not found: null, objects, arrays and the empty string.
+    /// `true` and `false`; a string that is not UTF-8 as [`text::of`] has it. Not found: null,
+    /// objects, arrays and the empty string.
     pub(super) fn text(&self, pointer: &Pointer) -> Option<Cow<'b, str>> {
         let mut places = self.pointers.iter().flatten();
         let place = places.position(|wanted| std::ptr::eq(*wanted, pointer))?;
-        let raw = self.values[place]?.get();
-        match raw.as_bytes().first()? {
+        let raw = self.values[place]?;
+        match raw.first()? {
             b'"' => string(raw),
             b'n' | b'{' | b'[' => None,
-            _ => Some(Cow::Borrowed(raw)),
+            _ => std::str::from_utf8(raw).ok().map(Cow::Borrowed),
         }
     }
 }
@@ -187,24 +206,61 @@ pub(super) fn length(pointer: &Pointer, body: &[u8]) -> Option<u64> {
     let mut wanted = Wanted::default();
     wanted.add(pointer);
     let document = wanted.find_in(body).ok()?;
-    let array = document.values[0]?.get();
+    let array = document.values[0]?;
     // An `IgnoredAny` takes no memory.
-    let elements: Vec<IgnoredAny> = serde_json::from_str(array).ok()?;
+    let elements: Vec<IgnoredAny> = serde_json::from_slice(array).ok()?;
     Some(elements.len() as u64)
 }
 
 /// The content of a string literal.
-///
-/// Half a surrogate pair (RFC 8259 section 8.2) stands for no text; such an id is kept as it is
-/// spelt, since it still tells one event from another.
-fn string(raw: &str) -> Option<Cow<'_, str>> {
-    let content = raw.strip_prefix('"')?.strip_suffix('"')?;
-    let text = if content.contains('\\') {
-        serde_json::from_str(raw).map_or(Cow::Borrowed(content), Cow::Owned)
-    } else {
-        Cow::Borrowed(content)
+fn string(raw: &[u8]) -> Option<Cow<'_, str>> {
+    let content = raw.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
+    let is_plain = !content.contains(&b'\\');
+    let text = match std::str::from_utf8(content) {
+        Ok(content) if is_plain => Cow::Borrowed(content),
+        Ok(content) => serde_json::from_slice(raw).map_or(Cow::Borrowed(content), Cow::Owned),
+        Err(_) if is_plain => return text::of(content),
+        Err(_) => {
+            let mut literal = serde_json::Deserializer::from_slice(raw);
+            let content = literal.deserialize_bytes(Unescaped).ok()?;
+            return text::owned(&content).map(Cow::Owned);
+        }
     };
     Some(text).filter(|text| !text.is_empty())
+}
+
+/// The bytes of a string literal that is not UTF-8.
+struct Unescaped;
+
+impl Visitor<'_> for Unescaped {
+    type Value = Vec<u8>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a string")
+    }
+
+    fn visit_bytes<E>(self, content: &[u8]) -> Result<Vec<u8>, E> {
+        Ok(content.to_vec())
+    }
+}
+
+/// A body as long with all that is not UTF-8 crossed out, if it is JSON but for that.
+fn legible(body: &[u8]) -> Option<Vec<u8>> {
+    // Nothing is copied of a picture.
+    serde_json::from_slice::<IgnoredAny>(body).ok()?;
+    let mut legible = Vec::with_capacity(body.len());
+    for chunk in body.utf8_chunks() {
+        legible.extend_from_slice(chunk.valid().as_bytes());
+        // No pointer has it in a name that is meant.
+        legible.resize(legible.len() + chunk.invalid().len(), b'\x7f');
+    }
+    Some(legible)
+}
+
+/// Where in `whole` the part of it lies.
+fn place_of(part: &str, whole: &[u8]) -> Range<usize> {
+    let start = part.as_ptr().addr() - whole.as_ptr().addr();
+    start..start + part.len()
 }
 
 /// `body` without a byte order mark, and without the NUL that ends a string in C.
@@ -266,16 +322,31 @@ impl Active {
     }
 }
 
+/// The values of one walk.
+type Found<'b> = [Option<&'b RawValue>; MOST];
+
+/// How a walk looks at what is neither object nor array, though a pointer leads on from there.
+#[derive(Clone, Copy, Eq, PartialEq)]
+enum Care {
+    /// As a value, which a number may be too large for and half a surrogate pair is not.
+    Usual,
+    /// Not at all: each value is skipped first, to see what it is. That takes as many times as
+    /// long as pointers have steps.
+    Great,
+}
+
 /// One value of the body, `depth` levels down, and the pointers that lead to it or through it.
 struct Walk<'w, 'p, 'b> {
-    document: &'w mut Document<'p, 'b>,
+    pointers: &'w [Option<&'p Pointer>; MOST],
+    found: &'w mut Found<'b>,
     active: Active,
     depth: usize,
+    care: Care,
 }
 
 impl<'p, 'b> Walk<'_, 'p, 'b> {
     fn step(&self, place: usize) -> Option<&'p Step> {
-        self.document.pointers[place]?.steps.get(self.depth)
+        self.pointers[place]?.steps.get(self.depth)
     }
 
     /// Those of the pointers whose next step is right.
@@ -287,9 +358,11 @@ impl<'p, 'b> Walk<'_, 'p, 'b> {
     /// The value that `active` lead to from here.
     fn below(&mut self, active: Active) -> Walk<'_, 'p, 'b> {
         Walk {
-            document: self.document,
+            pointers: self.pointers,
+            found: self.found,
             active,
             depth: self.depth + 1,
+            care: self.care,
         }
     }
 }
@@ -301,18 +374,19 @@ impl<'b> DeserializeSeed<'b> for Walk<'_, '_, 'b> {
 
     fn deserialize<D: Deserializer<'b>>(mut self, deserializer: D) -> Result<(), D::Error> {
         for place in self.active.places() {
-            self.document.values[place] = None;
+            self.found[place] = None;
         }
         let here = self.active.filter(|place| self.step(place).is_none());
-        if here == Active::NONE {
+        if here == Active::NONE && self.care == Care::Usual {
             return deserializer.deserialize_any(self);
         }
         let raw = <&RawValue>::deserialize(deserializer)?;
         for place in here.places() {
-            self.document.values[place] = Some(raw);
+            self.found[place] = Some(raw);
         }
         self.active = self.active.filter(|place| self.step(place).is_some());
-        if self.active == Active::NONE {
+        let goes_down = raw.get().starts_with(['{', '[']);
+        if self.active == Active::NONE || !goes_down {
             return Ok(());
         }
         let mut again = serde_json::Deserializer::from_str(raw.get());
@@ -402,193 +476,4 @@ impl Visitor<'_> for Member<'_, '_, '_, '_> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn find(body: &[u8], pointers: &[&str]) -> Result<Vec<Option<String>>, String> {
-        let parse = |text: &&str| Pointer::parse(text).expect("the test writes it right");
-        let pointers: Vec<_> = pointers.iter().map(parse).collect();
-        let mut wanted = Wanted::default();
-        for pointer in &pointers {
-            wanted.add(pointer);
-        }
-        let document = wanted.find_in(body).map_err(|why| why.to_string())?;
-        let text = |pointer| document.text(pointer).map(Cow::into_owned);
-        Ok(pointers.iter().map(text).collect())
-    }
-
-    #[test]
-    fn a_pointer_finds_text_numbers_and_truth_values() {
-        let body = br#" {"id":"e-1","n":12345678901234567890123,"f":-1.50e+3,"t":true,"no":false,
-            "null":null,"empty":"","esc":"\u00e9\n\"","half":"\ud83d","o":{"x":[7,{"y":"deep"}]},
-            "a/b":1,"m~n":2,"":3,"e":1e999,"0":"zero"} "#;
-        let rows = [
-            ("/id", Some("e-1")),
-            ("/n", Some("12345678901234567890123")),
-            ("/f", Some("-1.50e+3")),
-            ("/t", Some("true")),
-            ("/no", Some("false")),
-            ("/null", None),
-            ("/empty", None),
-            ("/esc", Some("\u{e9}\n\"")),
-            ("/half", Some("\\ud83d")),
-            ("/o", None),
-            ("/o/x", None),
-            ("/o/x/0", Some("7")),
-            ("/o/x/1/y", Some("deep")),
-            ("/o/x/2", None),
-            ("/o/x/-", None),
-            ("/o/x/00", None),
-            ("/o/x/+1", None),
-            ("/id/0", None),
-            ("/a~1b", Some("1")),
-            ("/m~0n", Some("2")),
-            ("/", Some("3")),
-            ("/e", Some("1e999")),
-            ("/0", Some("zero")),
-            ("/missing", None),
-            ("", None),
-        ];
-        for (pointer, expected) in rows {
-            let found = find(body, &[pointer]).expect("it is JSON");
-            assert_eq!(found[0].as_deref(), expected, "{pointer}");
-        }
-        for some in rows.chunks(7) {
-            let pointers: Vec<_> = some.iter().map(|row| row.0).collect();
-            let found = find(body, &pointers).expect("it is JSON");
-            for (found, row) in found.iter().zip(some) {
-                assert_eq!(found.as_deref(), row.1, "{} among {pointers:?}", row.0);
-            }
-        }
-    }
-
-    #[test]
-    fn any_value_is_a_document() {
-        let rows: &[(&[u8], &str, Option<&str>)] = &[
-            (b"\"e-1\"", "", Some("e-1")),
-            (b"17\r\n", "", Some("17")),
-            (b"[1,[2]]", "/1/0", Some("2")),
-            (b"null", "/a", None),
-            (b"-0", "/a", None),
-            (b"\xef\xbb\xbf{\"a\":1}", "/a", Some("1")),
-            (b"{\"a\":1}\0", "/a", Some("1")),
-            (b"{\"a\":1}\r\n\0\0", "/a", Some("1")),
-            (b"{\"\xc4\xe3\":\"\xba\xc3\",\"a\":1}", "/a", Some("1")),
-        ];
-        for (body, pointer, expected) in rows {
-            let shown = String::from_utf8_lossy(body);
-            let found = find(body, &[pointer]).expect("it is JSON");
-            assert_eq!(found[0].as_deref(), *expected, "{shown}");
-        }
-    }
-
-    #[test]
-    fn of_equal_names_the_last_counts() {
-        type Row<'a> = (&'a str, &'a [&'a str], &'a [Option<&'a str>]);
-        let rows: &[Row<'_>] = &[
-            (r#"{"a":1,"a":2}"#, &["/a"], &[Some("2")]),
-            (r#"{"a":1,"a":null}"#, &["/a"], &[None]),
-            (r#"{"a":{"b":1},"a":{}}"#, &["/a/b"], &[None]),
-            (
-                r#"{"a":{"b":1},"a":5}"#,
-                &["/a/b", "/a"],
-                &[None, Some("5")],
-            ),
-            (r#"{"a":5,"\u0061":6}"#, &["/a"], &[Some("6")]),
-        ];
-        for (body, pointers, expected) in rows {
-            let found = find(body.as_bytes(), pointers).expect("it is JSON");
-            let found: Vec<_> = found.iter().map(Option::as_deref).collect();
-            assert_eq!(found, *expected, "{body}");
-        }
-    }
-
-    #[test]
-    fn what_is_not_wholly_json_finds_nothing_and_says_where() {
-        let rows: &[(&[u8], &str)] = &[
-            (b"", "body is empty"),
-            (b" \r\n", "body is empty"),
-            (
-                br#"{"a":1"#,
-                "body is not JSON: EOF while parsing an object at line 1 column 6",
-            ),
-            (
-                br#"{"a":1 "b":2}"#,
-                "body is not JSON: expected `,` or `}` at line 1 column 8",
-            ),
-            (
-                b"{\"a\":1,\n\"b\":nil}",
-                "body is not JSON: expected ident at line 2 column 6",
-            ),
-            (
-                br#"{"a":1}{"a":2}"#,
-                "body is not JSON: trailing characters at line 1 column 8",
-            ),
-            (
-                br"{'a':1}",
-                "body is not JSON: key must be a string at line 1 column 2",
-            ),
-            (
-                b"eventId=7&deviceId=8",
-                "body is not JSON: expected value at line 1 column 1",
-            ),
-            (
-                b"{\"a\":\"\xff\"}",
-                "body is not JSON: invalid unicode code point at line 1 column 7",
-            ),
-        ];
-        for (body, why) in rows {
-            let shown = String::from_utf8_lossy(body);
-            let found = find(body, &["/a"]).expect_err(&shown);
-            assert_eq!(found, *why, "{shown}");
-        }
-    }
-
-    #[test]
-    fn depth_is_bounded_and_brackets_in_text_are_not_depth() {
-        let nested = |levels: usize| {
-            let (open, close) = ("[".repeat(levels - 1), "]".repeat(levels - 1));
-            format!(
-                "{{\"text\":\"{}\\\"\",\n\"deep\":{open}{close},\"a\":1}}",
-                "[".repeat(500)
-            )
-        };
-        let found = find(nested(128).as_bytes(), &["/a"]);
-        assert_eq!(found, Ok(vec![Some("1".to_owned())]));
-        assert_eq!(
-            find(nested(129).as_bytes(), &["/a"]),
-            Err("body is not JSON: more than 128 levels at line 2 column 135".to_owned())
-        );
-        let bomb = vec![b'['; 1 << 20];
-        assert!(find(&bomb, &["/a/0/0"]).is_err());
-        let longest = "/0".repeat(LONGEST);
-        let arrays = "[".repeat(LONGEST) + "5" + &"]".repeat(LONGEST);
-        let found = find(arrays.as_bytes(), &[&longest]);
-        assert_eq!(found, Ok(vec![Some("5".to_owned())]));
-    }
-
-    #[test]
-    fn nothing_is_copied_from_the_body_but_what_is_asked_for() {
-        let body = br#"{"id":"plain","esc":"a\tb"}"#;
-        let pointers = ["/id", "/esc"].map(|text| Pointer::parse(text).expect("it is a pointer"));
-        let mut wanted = Wanted::default();
-        for pointer in &pointers {
-            wanted.add(pointer);
-        }
-        let document = wanted.find_in(body).expect("it is JSON");
-        let [id, esc] = pointers.each_ref().map(|pointer| document.text(pointer));
-        assert!(matches!(id, Some(Cow::Borrowed("plain"))), "{id:?}");
-        assert!(matches!(esc, Some(Cow::Owned(_))), "{esc:?}");
-    }
-
-    proptest::proptest! {
-        #[test]
-        fn any_bytes_are_read_or_refused(body: Vec<u8>, id: String) {
-            _ = find(&body, &["/a/0", "/a", ""]);
-            let json = serde_json::json!({"x": [id], "id": id}).to_string();
-            let expected = Some(id).filter(|id| !id.is_empty());
-            let found = find(json.as_bytes(), &["/id", "/x/0"]);
-            proptest::prop_assert_eq!(found, Ok(vec![expected.clone(), expected]));
-        }
-    }
-}
+mod tests;

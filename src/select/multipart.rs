@@ -17,12 +17,12 @@ use memchr::memmem;
 
 use crate::event::Request;
 
-/// The most that a compressed part is inflated to, in bytes: an id is in its first kilobytes, and a
-/// bomb must not cost more.
-const MOST_INFLATED: u64 = 1 << 20;
+/// The most that compressed parts are inflated to by one look, in bytes, and the most that is read
+/// of them: an id is in its first kilobytes, and a bomb must not cost more, nor many bombs.
+pub(super) const MOST_INFLATED: usize = 1 << 20;
 
 /// The most parts that are looked at.
-const MOST_PARTS: usize = 256;
+pub(super) const MOST_PARTS: usize = 256;
 
 /// The longest line that is taken for a boundary. Source: RFC 2046 allows 70 characters.
 const LONGEST_BOUNDARY: usize = 200;
@@ -96,17 +96,29 @@ impl<'a> Part<'a> {
         })
     }
 
-    /// Its content, inflated if it says that it is compressed, and is.
-    pub(super) fn content(&self) -> Cow<'a, [u8]> {
+    /// Its content as it was sent.
+    #[cfg(fuzzing)]
+    pub(super) fn raw(&self) -> &'a [u8] {
+        self.content
+    }
+
+    /// Its content, inflated if it says that it is compressed, and is. `left` is what may still be
+    /// inflated, of [`MOST_INFLATED`].
+    pub(super) fn content(&self, left: &mut usize) -> Cow<'a, [u8]> {
         let coding = self.header("content-encoding").unwrap_or_default();
         if !coding.eq_ignore_ascii_case(b"gzip") {
             return Cow::Borrowed(self.content);
         }
+        if *left == 0 {
+            return Cow::Borrowed(&[]);
+        }
         let mut inflated = Vec::new();
+        let packed = &self.content[..self.content.len().min(*left)];
         // A stream that is cut short gives what there is of it.
-        _ = MultiGzDecoder::new(self.content)
-            .take(MOST_INFLATED)
+        _ = MultiGzDecoder::new(packed)
+            .take(*left as u64)
             .read_to_end(&mut inflated);
+        *left -= inflated.len().max(packed.len()).min(*left);
         if inflated.is_empty() {
             return Cow::Borrowed(self.content);
         }
@@ -137,16 +149,23 @@ fn next_line(body: &[u8], boundary: &[u8], from: usize) -> Option<Line> {
         let after = start + needle.len();
         let tail = &body[after..];
         let is_last = tail.starts_with(b"--");
-        let length = line_length(tail);
-        if is_last || tail[..length].trim_ascii().is_empty() {
+        if is_last || is_blank_line(tail) {
             return Some(Line {
                 start,
-                rest: after + length,
+                rest: after + line_length(tail),
                 is_last,
             });
         }
     }
     None
+}
+
+/// Whether the first line of `bytes` is blank. Looks no further than to what is not: there may be
+/// no other line in many MiB, and a boundary in each of them.
+fn is_blank_line(bytes: &[u8]) -> bool {
+    let mut blanks = bytes.iter().take_while(|byte| byte.is_ascii_whitespace());
+    let count = blanks.clone().count();
+    blanks.any(|byte| *byte == b'\n') || count == bytes.len()
 }
 
 /// The length of the first line of `bytes`, its end included: LF, CRLF or LF CR.
@@ -228,8 +247,12 @@ mod tests {
     /// The names and contents of the parts.
     fn found(content_type: &str, body: &[u8]) -> Vec<(String, String)> {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let mut left = MOST_INFLATED;
         parts(&request(content_type, body))
-            .map(|part| (text(part.name().unwrap_or_default()), text(&part.content())))
+            .map(|part| {
+                let name = part.name().unwrap_or_default();
+                (text(name), text(&part.content(&mut left)))
+            })
             .collect()
     }
 
@@ -285,22 +308,38 @@ mod tests {
     }
 
     #[test]
-    fn a_compressed_part_is_inflated_and_a_bomb_is_not() {
+    fn a_compressed_part_is_inflated_and_bombs_are_not() {
         let packed = |bytes: &[u8]| {
             let mut packer = GzEncoder::new(Vec::new(), flate2::Compression::fast());
             packer.write_all(bytes).expect("memory");
             packer.finish().expect("memory")
         };
-        let body = |packed: &[u8]| {
+        let body = |packed: &[u8], count: usize| {
             let head = b"--b\r\nContent-Disposition: x; name=a\r\nContent-Encoding: gzip\r\n\r\n";
-            [head, packed, b"\r\n--b--\r\n"].concat()
+            let part = [head, packed, b"\r\n"].concat();
+            [part.repeat(count).as_slice(), b"--b--\r\n"].concat()
         };
-        let small = body(&packed(b"{\"id\":7}"));
+        let lengths = |body: &[u8]| -> Vec<usize> {
+            let found = found(FORM, body).into_iter();
+            found.map(|(_, content)| content.len()).collect()
+        };
+        let small = body(&packed(b"{\"id\":7}"), 1);
         assert_eq!(found(FORM, &small), [("a".into(), "{\"id\":7}".into())]);
-        let bomb = body(&packed(&vec![b'x'; 64 << 20]));
-        assert_eq!(found(FORM, &bomb)[0].1.len() as u64, MOST_INFLATED);
-        let no_gzip = body(b"plain");
+        let bomb = packed(&vec![b'x'; 64 << 20]);
+        assert_eq!(lengths(&body(&bomb, 3)), [MOST_INFLATED, 0, 0]);
+        // What is read counts, though nothing comes of it.
+        assert_eq!(lengths(&body(&vec![b'x'; 2 << 20], 2)), [2 << 20, 0]);
+        let no_gzip = body(b"plain", 1);
         assert_eq!(found(FORM, &no_gzip), [("a".into(), "plain".into())]);
+    }
+
+    #[test]
+    fn a_body_of_one_line_is_read_once_however_often_its_boundary_is_there() {
+        let body = b"--b\rx\r".repeat(1 << 20);
+        assert_eq!(found(FORM, &body), []);
+        let blank = [&b"--b\r\n"[..], &body, b"\n--b \t\r \n\n1\r\n--b"].concat();
+        let contents: Vec<usize> = found(FORM, &blank).iter().map(|one| one.1.len()).collect();
+        assert_eq!(contents, [0, 1]);
     }
 
     #[test]

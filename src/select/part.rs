@@ -57,12 +57,13 @@ impl Place {
             let name = self.name.as_ref().map(String::as_bytes);
             name.is_none() || part.name() == name
         };
+        let mut left = multipart::MOST_INFLATED;
         multipart::parts(request)
             .filter(is_it)
             .find_map(|part| match &self.what {
-                What::Text => text::owned(&part.content()),
+                What::Text => text::owned(&part.content(&mut left)),
                 What::Header(name) => text::owned(part.header(name.as_str())?),
-                What::Body(body) => body.find_in(&part.content()).map(Cow::into_owned),
+                What::Body(body) => body.find_in(&part.content(&mut left)).map(Cow::into_owned),
             })
     }
 }

@@ -1,75 +1,18 @@
 //! What the reader makes of bytes, however they are cut.
 
+mod pieces;
+
 use proptest::prelude::*;
 
 use super::*;
 use crate::event::Digest;
+use crate::http::fuzz::{self, Last, limits};
 
-fn limits() -> Limits {
-    Limits {
-        head_bytes: 1000,
-        max_body: 3000,
-        oversize_head: 10,
-        oversize_read: 6000,
-        ..Limits::default()
-    }
-}
-
-/// What a connection came to.
-#[derive(Clone, Debug, Eq, PartialEq)]
-enum Last {
-    More,
-    Refused,
-    Closed,
-}
-
-/// Feeds pieces of these sizes, over and over, as the loop does; then the sender closes.
+/// As the door of the fuzz targets does it.
 fn read(bytes: &[u8], sizes: &[usize], patient: bool) -> (Vec<Request>, Last) {
-    let mut reader = Reader::new(SocketAddr::from(([127, 0, 0, 1], 1)));
-    let mut requests = Vec::new();
-    let mut rest = bytes;
-    for size in sizes.iter().cycle() {
-        if rest.is_empty() {
-            break;
-        }
-        let mut piece = &rest[..rest.len().min(*size)];
-        rest = &rest[piece.len()..];
-        let mut nudge = false;
-        while !piece.is_empty() || nudge {
-            let mut denied = None;
-            let (used, step) = reader.feed(piece, &limits(), &mut |room| {
-                denied = patient.then_some(room);
-                !patient
-            });
-            nudge = false;
-            piece = &piece[used..];
-            match step {
-                Step::More => assert!(piece.is_empty(), "more is wanted, so all was taken"),
-                Step::Continue => {}
-                Step::Room => {
-                    reader.grant(denied.expect("it was denied"));
-                    nudge = true;
-                }
-                Step::Complete(complete) => {
-                    requests.push(complete.request);
-                    if complete.after == After::Rest {
-                        return (requests, Last::Closed);
-                    }
-                }
-                Step::Refuse => return (requests, Last::Refused),
-                Step::Close => return (requests, Last::Closed),
-            }
-        }
-    }
-    match (reader.stage(), reader.end()) {
-        (_, Step::Complete(complete)) => {
-            assert_eq!(complete.after, After::Nothing);
-            requests.push(complete.request);
-            (requests, Last::More)
-        }
-        (Stage::Idle, _) => (requests, Last::More),
-        _ => (requests, Last::Closed),
-    }
+    let (requests, last) = fuzz::read(bytes, sizes, patient);
+    let requests = requests.into_iter().map(|complete| complete.request);
+    (requests.collect(), last)
 }
 
 fn bodies(bytes: &[u8]) -> (Vec<Vec<u8>>, Last) {
@@ -149,6 +92,29 @@ fn what_nobody_announced_is_the_next_request_if_it_begins_like_one_and_a_body_if
 }
 
 #[test]
+fn blank_lines_are_looked_at_once_however_many_there_are() {
+    let limits = Limits {
+        head_bytes: 1 << 21,
+        ..Limits::default()
+    };
+    let bytes = [VAGUE.as_bytes(), &b"\n".repeat(1 << 20), b"a=1"].concat();
+    for size in [bytes.len(), 7] {
+        let mut reader = Reader::new(SocketAddr::from(([127, 0, 0, 1], 1)));
+        for piece in bytes.chunks(size) {
+            let (used, step) = reader.feed(piece, &limits, &mut |_| true);
+            assert!(matches!(step, Step::More), "{step:?}");
+            assert_eq!(used, piece.len());
+            reader.stage();
+        }
+        let end = reader.end();
+        assert!(
+            matches!(&end, Step::Complete(whole) if whole.request.body.len() == (1 << 20) + 3),
+            "by {size}"
+        );
+    }
+}
+
+#[test]
 fn what_is_cut_short_never_comes_out() {
     let whole = [
         OK.to_owned(),
@@ -192,7 +158,7 @@ fn what_cannot_be_understood_ends_the_connection() {
     for (bytes, wanted) in rows {
         assert_eq!(
             bodies(bytes.as_bytes()),
-            (Vec::new(), wanted.clone()),
+            (Vec::new(), wanted),
             "{bytes:.99?}"
         );
         let after = format!("{OK}{bytes}{OK}");
