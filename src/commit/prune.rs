@@ -50,8 +50,8 @@ const MOST_ENDED: usize = 4_096;
 /// How many events that were given up are kept while the store is nearly full.
 const MOST_TRAILS: usize = 1_000;
 
-/// A store of so many bytes keeps one of them: at most a sixtieth of it is taken by them.
-const BYTES_FOR_A_TRAIL: u64 = 64 * 1024;
+/// A store of so many bytes keeps one of them: at most a thirtieth of it is taken by them.
+const BYTES_FOR_A_TRAIL: u64 = 32 * 1024;
 
 /// Where the walk is.
 #[derive(Debug)]

@@ -8,8 +8,8 @@ mod memory;
 
 use libfuzzer_sys::fuzz_target;
 
-/// What a gateway may hold of one short connection: a head of up to 32 KiB, taken apart and not, and
-/// the first room of a body.
+/// What a gateway may hold of one short connection: a head of up to 32 KiB, taken apart and not,
+/// and the first room of a body.
 const MOST_HELD: usize = 256 << 10;
 
 fuzz_target!(|data: &[u8]| {

@@ -323,7 +323,7 @@ fn the_last_that_were_given_up_are_seen_also_after_a_restart() {
         }
         let has_trail = |seq: &u64| !bench.trail(Seq(*seq)).is_empty();
         let seen: Vec<u64> = given_up.iter().copied().filter(has_trail).collect();
-        let last = &given_up[given_up.len() - 16..];
+        let last = &given_up[given_up.len() - 32..];
         assert_eq!(seen, last, "after {restarts} restarts");
         let Bench {
             clock,
