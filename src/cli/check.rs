@@ -73,12 +73,22 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Error> {
     let file = args.file.as_ref().or(args.config.as_ref());
     let file = file.map_or(Path::new(DEFAULT_PATH), PathBuf::as_path);
     let config = Config::load(file)?;
+    print(file, &config, args.json, out)
+}
+
+/// What [`run`] prints about a configuration.
+pub(super) fn print(
+    file: &Path,
+    config: &Config,
+    as_json: bool,
+    out: &mut dyn Write,
+) -> Result<(), Error> {
     // What the client of a destination would not take must not wait for the start to be said.
     for destination in &config.destinations {
         Http::new(destination).map_err(daemon::Error::from)?;
     }
-    if args.json {
-        return Ok(json(&meaning(file, &config), out)?);
+    if as_json {
+        return Ok(json(&meaning(file, config), out)?);
     }
     let Meaning {
         file,
@@ -89,7 +99,7 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Error> {
         hints,
         destinations,
         ..
-    } = meaning(file, &config);
+    } = meaning(file, config);
     writeln!(out, "{file} is right")?;
     writeln!(out, "listens on {}, stores in {store}", listen.join(", "))?;
     for destination in &config.destinations {

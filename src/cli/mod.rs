@@ -25,6 +25,9 @@ mod discard;
 mod error;
 pub mod exit;
 mod flush;
+#[cfg(fuzzing)]
+#[doc(hidden)]
+pub mod fuzz;
 mod hold;
 mod place;
 mod profiles;

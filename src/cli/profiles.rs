@@ -120,7 +120,7 @@ fn texts(list: &[impl ToString]) -> Vec<String> {
 }
 
 /// A page for people, with a route to paste at its end.
-fn explain(profile: &Profile) -> String {
+pub(super) fn explain(profile: &Profile) -> String {
     let view = view(profile);
     let mut page = format!(
         "{}: {}\n\n{}\n\n",

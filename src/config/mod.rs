@@ -14,6 +14,9 @@
 
 mod check;
 mod file;
+#[cfg(fuzzing)]
+#[doc(hidden)]
+pub mod fuzz;
 pub mod profiles;
 mod units;
 mod way;

@@ -191,17 +191,22 @@ fn read(name: &str, own: Option<PathBuf>) -> Result<Profile, Error> {
             PathBuf::from(format!("{name}.toml")),
         ),
     };
-    let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
+    let profile = parse(name, &text, path)?;
+    Ok(Profile {
+        file: own,
+        ..profile
+    })
+}
+
+/// Reads the text of the file at `path`.
+pub(super) fn parse(name: &str, text: &str, path: PathBuf) -> Result<Profile, Error> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let file: ProfileFile = toml::from_str(text).map_err(|source| Error::Syntax {
         path: path.clone(),
         source: Box::new(source),
     })?;
     let checked = check::profile(name, &file, text);
-    let profile = checked.map_err(|problems| Error::Wrong { path, problems })?;
-    Ok(Profile {
-        file: own,
-        ..profile
-    })
+    checked.map_err(|problems| Error::Wrong { path, problems })
 }
 
 #[cfg(test)]

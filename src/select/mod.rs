@@ -15,6 +15,9 @@
 //! each, a line in [`KINDS`] and an arm in [`Kind`].
 
 mod body;
+#[cfg(fuzzing)]
+#[doc(hidden)]
+pub mod fuzz;
 mod header;
 mod items;
 mod json;
