@@ -8,8 +8,8 @@ mod memory;
 
 use libfuzzer_sys::fuzz_target;
 
-/// What a gateway may hold of one short connection: a head of up to 32 KiB, taken apart and not, and
-/// the first room of a body.
+/// What a gateway may hold of one short connection: a head of up to 32 KiB, taken apart and not,
+/// and the first room of a body.
 const MOST_HELD: usize = 256 << 10;
 
 fuzz_target!(|data: &[u8]| {
@@ -21,7 +21,7 @@ fuzz_target!(|data: &[u8]| {
     let most = memory::most(|| gatepost::http::fuzz::read_on(data, sizes[0]));
     assert!(most <= MOST_HELD, "{most} bytes are held");
     growth::is_linear(data, chance, |bytes| {
-        let size = if chance >> 60 == 0 { 1 } else { 16 << 10 };
+        let size = if chance >> 61 == 0 { 7 } else { 16 << 10 };
         gatepost::http::fuzz::read_on(bytes, size);
     });
 });
